@@ -76,7 +76,7 @@ def _judged(program: Iterable[str], seconds: float) -> dict[str, str]:
     """Return the verdict on each mutant that was judged within a time."""
     command = [
         *program, "--output", str(WORK), "--profile", "release", "--no-shuffle",
-        "--package", "namespace", *_each("--cargo-test-arg", TESTS),
+        "--package", "namespace", *_each("--cargo-arg", TESTS),
     ]  # fmt: skip
     try:
         # It exits with another code for survivors and timeouts, which are no failure here.

@@ -214,7 +214,7 @@ def test_root_uses_no_configuration_below_a_directory_of_others(tmp_path: Path) 
     place.mkdir(parents=True)
     refuse_below_others(place, "it")
     os.chown(place.parent, 65534, -1)
-    with pytest.raises(UsageError, match=r"it lies below .*/person, which belongs to user 65534"):
+    with pytest.raises(UsageError, match=r"it is below .*/person, which belongs to user 65534"):
         refuse_below_others(place, "it")
     link = tmp_path / "link"
     link.symlink_to(place)

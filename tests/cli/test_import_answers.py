@@ -73,7 +73,7 @@ def test_what_is_not_of_runs_is_shown_without_a_site_file(store: Path) -> None:
 
 def test_jobs_are_imported_with_the_zone_that_the_hint_asks_for(store: Path) -> None:
     refused = imported(store, JOBS)
-    assert (refused.code, "--timezone says which" in flat(refused.stdout)) == (5, True)
+    assert (refused.code, "give it with --timezone" in flat(refused.stdout)) == (5, True)
     again = trimtab(*printed(refused.stderr, "hint: "), store=store)
     assert again.code == 0, again.stderr
     shown = flat(trimtab(*printed(again.stdout, "next: "), store=store).stdout)

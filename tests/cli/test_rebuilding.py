@@ -30,12 +30,12 @@ def test_afresh_gives_the_same_and_says_so(store, command):
     if command == "incidents":
         assert again.pop("judged_at") > first.pop("judged_at")
     assert again == first
-    assert "kept values compared, all the same" in ended.stderr
+    assert "kept values compared, all equal" in ended.stderr
 
 
 def test_where_nothing_is_kept_there_is_nothing_to_compare(store):
     ended = trimtab("judge", SITE, "--afresh", store=store)
-    assert "nothing was kept that still holds" in ended.stderr
+    assert "no kept value is still valid" in ended.stderr
 
 
 def test_what_is_kept_otherwise_is_said_to_be_a_defect(store):

@@ -474,7 +474,7 @@ def test_every_result_is_kept_and_told(tmp_path: Path) -> None:
     assert "all: score" in text
     assert "bytes written not known" in text
     status = " ".join(trimtab("status", store=store).stdout.split())
-    assert "do not tell what they wrote" in status
+    assert "do not report what they wrote" in status
 
 
 @pytest.mark.cli

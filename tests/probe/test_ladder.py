@@ -160,8 +160,8 @@ def test_the_fastest_of_the_newest_series_is_taken_and_the_other_named(store: St
     assert rung.rate.value == 70.0 * GB
     assert present(rung.source).startswith("weekly")
     assert given.notes == (
-        "client, read bandwidth: 3 series are kept; the fastest of the last month is taken, "
-        "--run takes another",
+        "client, read bandwidth: 3 series are stored; the fastest of the last month is used, "
+        "--run selects another",
     )
 
 
@@ -213,7 +213,7 @@ def test_a_rate_of_zero_is_no_rate_of_a_target(store: Store) -> None:
     keep(store, "obdfilter-survey", status=RunStatus.PARTIAL, layer="ost", samples=samples)
     found = rungs(store)["ost", "read_bandwidth"]
     assert (found.rate.value, found.coverage.osts) == (79 * GB, 2)
-    assert found.notes == ("sum of 2 OSTs, each measured by itself",)
+    assert found.notes == ("sum of 2 OSTs, each measured separately",)
 
 
 def test_osts_all_at_once_are_not_one_by_one(store: Store) -> None:
@@ -229,7 +229,7 @@ def test_drives_one_by_one_are_drives_and_no_osts(store: Store) -> None:
     keep(store, "fio", [3.4, 3.5, 3.3], layer="drive", targets=["nvme0n1", "nvme1n1"])
     found = only(store)
     assert found.coverage == Coverage(drives=2)
-    assert found.notes == ("sum of 2 drives, each measured by itself",)
+    assert found.notes == ("sum of 2 drives, each measured separately",)
 
 
 def test_surveys_of_several_days_tell_how_they_scatter(store: Store) -> None:
@@ -289,7 +289,7 @@ def test_on_how_many_osts_files_lie(store: Store, asked: dict[str, Any], osts: i
     found = only(store)
     assert found.coverage.osts == osts
     if osts is None and isinstance(asked.get("tasks"), int):
-        assert "1 object over 2 OSTs: on how many they lay is not known" in found.notes
+        assert "1 object over 2 OSTs: on how many they were is unknown" in found.notes
 
 
 HERE = Site("scratch", "local", "/scratch", hardware=replace(HARDWARE, drives=8, osts=None))
@@ -477,7 +477,7 @@ def test_a_site_that_only_the_store_knows(tmp_path: Path, monkeypatch: pytest.Mo
     assert {track["limit"]["kind"] for track in tracks.values()} == {"cannot tell"}
     other = trimtab("ladder", "importde", store=tmp_path / "t.db")
     assert other.code == 2
-    assert "nothing is kept of it" in other.stderr
+    assert "nothing about it is stored" in other.stderr
 
 
 @pytest.mark.cli

@@ -138,7 +138,7 @@ def test_the_mount_of_a_path_decides(path: str, mount_point: str | None) -> None
     if mount_point is None:
         refuse_shared_file_system(Path(path), MOUNTINFO)
         return
-    why = f"would lie on {mount_point}"
+    why = f"would be on {mount_point}"
     with raises(RefusedError, "store-on-shared-file-system", why) as caught:
         refuse_shared_file_system(Path(path), MOUNTINFO)
     assert path in caught.value.message

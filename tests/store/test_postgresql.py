@@ -48,7 +48,8 @@ def test_who_only_reads_makes_no_store(postgresql_url: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("revision", "why"), [("9999", "newer Trimtab"), ("", "no Trimtab"), ("x", "no Trimtab")]
+    ("revision", "why"),
+    [("9999", "newer Trimtab"), ("", "no known version"), ("x", "no known version")],
 )
 def test_an_unknown_revision_is_left_alone(
     postgresql_url: str, tmp_path: Path, revision: str, why: str

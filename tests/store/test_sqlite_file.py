@@ -226,9 +226,9 @@ def test_integrity_names_what_is_damaged(path: Path) -> None:
     ("change", "shows"),
     [
         ("UPDATE {} SET version_num = '9999'", ("'9999'", repr(schema.HEAD), "newer Trimtab")),
-        ("UPDATE {} SET version_num = 'ae1027a6acf'", ("no Trimtab that this one knows of",)),
-        ("UPDATE {} SET version_num = ''", ("no Trimtab that this one knows of",)),
-        ("UPDATE {} SET version_num = '0000'", ("no Trimtab that this one knows of",)),
+        ("UPDATE {} SET version_num = 'ae1027a6acf'", ("no known version of Trimtab",)),
+        ("UPDATE {} SET version_num = ''", ("no known version of Trimtab",)),
+        ("UPDATE {} SET version_num = '0000'", ("no known version of Trimtab",)),
         ("DELETE FROM {}", ()),
     ],
 )

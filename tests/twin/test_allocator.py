@@ -165,7 +165,7 @@ def test_useless_loops_begin_where_the_first_threshold_leaves_c0_out(seed: int) 
         (lambda: BlockAllocator(4, 64).release(0, 0, 1), "not all of what is given back"),
         (lambda: BlockAllocator(4, 64).reset(4), "group is 4"),
         (lambda: BlockAllocator(4, 64).occupy(3, 60, 5), "not all of what is to be occupied"),
-        (lambda: BlockAllocator(4, 64, family="ext4"), "family is ext4: it is classic"),
+        (lambda: BlockAllocator(4, 64, family="ext4"), "family is ext4"),
         (lambda: BlockAllocator(4, 64, family="el9", enter=(0.2, 0.1, 0.1)), "has none"),
         (lambda: BlockAllocator(4, 64, stripe=65), "stripe is 65"),
         (lambda: BlockAllocator(4, 64, stream_goals=0), "stream_goals is 0"),

@@ -235,7 +235,7 @@ def test_an_error_of_looking_never_ends_the_watch(
     monkeypatch.setattr(incident_watch, "suspect_of", Mock(side_effect=KeyError("bug")))
     lines = watched(store, SteppingProbe(Moving(), MONDAY), 3)
     assert len(store.slots("scratch", item="probe:hourly")) >= 2
-    assert told(lines, "what a slot brought was not looked at"), lines.text()
+    assert told(lines, "the result of a slot was not examined"), lines.text()
 
 
 @weeks

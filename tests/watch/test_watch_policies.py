@@ -264,7 +264,7 @@ def test_a_site_that_another_process_acts_on_is_left_to_it(store: Store) -> None
     assert states(slots, "probe:hourly") == {SlotState.DONE: 1}
     run(site_with(trim), store, driver, clock, MONDAY + 3 * HOUR, log=log)
     assert len(driver.changes) == 1
-    assert "acted on by elsewhere" in lines.text()
+    assert "elsewhere:1:1:x has the right to act" in lines.text()
 
 
 def test_what_ran_last_and_what_comes_next(store: Store) -> None:

@@ -1,7 +1,7 @@
 //! How long one request to the block allocator takes, by family and fullness.
 //!
 //! Groups of 2,048 units whose files come and go; requests are for 16 units, as a write of 1 MiB in
-//! units of 64 KiB. The time is that of a request and of what is given back for it.
+//! units of 64 KiB. The time is that of a request and of the units given back for it.
 
 use flash::allocator::{Allocator, Extent, Family, Request, Settings};
 use rand_core::{RngCore, SeedableRng};
@@ -44,7 +44,7 @@ fn one_family(family: Family) -> Vec<String> {
 
 /// Time on a processor so far: other programs on the machine do not count.
 fn processor_nanoseconds() -> f64 {
-    let statistics = std::fs::read_to_string("/proc/self/schedstat").expect("Linux tells it");
+    let statistics = std::fs::read_to_string("/proc/self/schedstat").expect("Linux has this file");
     let first = statistics.split_whitespace().next().and_then(|number| number.parse().ok());
     first.expect("it is a number")
 }

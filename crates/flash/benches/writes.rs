@@ -62,7 +62,7 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
-/// What any page-exact drive does for each write, and nothing else.
+/// Minimum work of a page-exact drive per write.
 struct Bound {
     draws: Xoshiro256PlusPlus,
     map: Vec<u32>,

@@ -1,13 +1,13 @@
-//! What many users hold, booked for many epochs in one pass.
+//! Bytes held by many users, booked for many epochs in one pass.
 
-/// What users wrote in one epoch.
+/// Writes of all users in one epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// What each user's plan is multiplied by: bytes of all users.
+    /// Bytes of all users; each user's plan is multiplied by it.
     pub total: f64,
-    /// What of that is booked under each lifetime, as a factor.
+    /// Part of the total that is booked under each lifetime.
     pub shares: Vec<f64>,
-    /// What of it was written, as a factor.
+    /// Part of the total that was written.
     pub part: f64,
 }
 

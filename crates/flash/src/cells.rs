@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// As many numbers as one owner has of a block.
+/// One owner's range of numbers in a block.
 #[derive(Debug)]
 pub(crate) struct Cells {
     first: NonNull<u32>,
@@ -78,7 +78,7 @@ impl DerefMut for Cells {
 unsafe impl Send for Cells {}
 // SAFETY: likewise; a shared owner only reads.
 unsafe impl Sync for Cells {}
-// SAFETY: nobody reads or writes through a block; the last owner to go frees it.
+// SAFETY: no thread reads or writes through a block; its last owner frees it.
 unsafe impl Send for Block {}
 // SAFETY: likewise.
 unsafe impl Sync for Block {}
@@ -109,7 +109,7 @@ pub(crate) fn fetch<T>(values: &[T], place: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(value) = values.get(place) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing, and the value is there.
+        // SAFETY: a prefetch reads nothing, and the value exists.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -1,4 +1,4 @@
-//! What cannot be simulated, and why.
+//! Error for settings that cannot be simulated, with the reason.
 
 /// A geometry, a setting or a workload that no drive could have: a value outside its range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

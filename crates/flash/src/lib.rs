@@ -1,9 +1,9 @@
-//! The physics of flash, for the twin: what a drive writes for each unit that it is given.
+//! The physics of flash, for the twin: the writes of a drive for each unit that it is given.
 //!
 //! ```text
 //!  workload ──units──▶ Drive ──▶ counts: host writes, copies, erases, trimmed
 //!                        │
-//!                        ├─ map, owner      where a unit lies, and what lies there
+//!                        ├─ map, owner      the place of each unit, and the unit at each place
 //!                        ├─ frontiers       superblocks being filled: the host's, and collection's
 //!                        └─ victims         which superblock to clean next: greedy, FIFO, cost-benefit
 //! ```
@@ -15,7 +15,7 @@
 //! how many groups were looked at for it. And both in one, with files that come and go: a miniature
 //! OST ([`ost`]), and fleets of them.
 //!
-//! What users of a file system hold is booked in [`books`].
+//! Bytes held by users of a file system are booked in [`books`].
 //!
 //! Drives of a RAID group meet each other in [`raid`], which says what an operation reads and writes,
 //! and in [`window`], which plays seconds of it event by event.

@@ -1,4 +1,4 @@
-//! What hosts write: units at random, all alike or some of them hot, a part of them live.
+//! Writes of hosts: units at random, all alike or some of them hot, a part of them live.
 
 use crate::Drive;
 use crate::drive::below;
@@ -33,12 +33,12 @@ pub struct Workload {
 impl Workload {
     /// Returns a host of a drive with `logical` units, of which the part `live` holds data.
     ///
-    /// With `live` 1 every write goes over what is there. Under 1 each write is to a unit that
-    /// holds nothing, after one that holds something was given back: files come and go. With hot
-    /// units writes go over what is there, and the rest of the drive is never written.
+    /// With `live` 1 every write replaces existing data. Under 1 each write is to an empty unit,
+    /// after a unit with data was given back: files come and go. With hot units, writes replace
+    /// existing data, and the rest of the drive is never written.
     pub fn new(logical: u32, live: f64, hot: Option<Hot>, seed: u64) -> Result<Self, Error> {
         let is_part = live > 0.0 && live <= 1.0;
-        require(is_part, "live", live, "it is a part of the drive, over 0 and up to 1")?;
+        require(is_part, "live", live, "must be a fraction of the drive, above 0 and at most 1")?;
         let units = part_of(logical, live).max(1);
         let hot = hot.map(|hot| split(units, hot)).transpose()?;
         let listed =
@@ -119,11 +119,11 @@ impl Workload {
 
 fn split(units: u32, hot: Hot) -> Result<(u32, u32), Error> {
     for (name, value) in [("hot part", hot.part), ("hot share", hot.share)] {
-        require(value > 0.0 && value < 1.0, name, value, "it is over 0 and under 1")?;
+        require(value > 0.0 && value < 1.0, name, value, "must be above 0 and below 1")?;
     }
     let part = part_of(units, hot.part);
     let both = part > 0 && part < units;
-    require(both, "hot part", hot.part, "one unit at least is hot, and one is not")?;
+    require(both, "hot part", hot.part, "at least one unit must be hot, and one not")?;
     Ok((part, part_of(u32::MAX, hot.share)))
 }
 

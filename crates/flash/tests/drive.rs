@@ -1,4 +1,4 @@
-//! Whatever a host does, the drive knows where everything lies, and its counts add up.
+//! Whatever a host does, the drive finds every unit, and its counts add up.
 
 use flash::{Drive, Geometry, Policy, Settings, workload::Workload};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn geometry() -> impl Strategy<Value = Geometry> {
         })
 }
 
-/// Checks that every unit that holds data has a place of its own, counted where it lies.
+/// Checks that every unit that holds data has a place of its own, counted in its superblock.
 fn check(drive: &Drive, holds: &HashSet<u32>) {
     let geometry = drive.geometry();
     let (valid, wear) = drive.superblocks();

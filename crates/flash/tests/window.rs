@@ -107,7 +107,7 @@ proptest! {
         if load.reads_per_s < 1e-9 {
             prop_assert_eq!(counted, figures.ended);
         }
-        // What the host was given was programmed: no drive can do more than its share.
+        // Programmed bytes include all that the host wrote: no drive exceeds its share.
         let least = figures.ceiling_bytes_per_s * (1.0 + f64::from(load.depth) * 0.02);
         prop_assert!(figures.write_bytes_per_s <= least || terms.failed_drives > 0);
         prop_assert_eq!(run(&terms).unwrap(), figures);
@@ -158,7 +158,7 @@ fn small_writes_take_the_shorter_of_two_ways() {
     // The chunk itself is lost: its parity is computed from the others.
     assert_eq!(members(&plan(4096, &[0]).reads), [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(members(&plan(4096, &[0]).writes), [8, 9]);
-    // With another one lost as well, from what is left of data and parity.
+    // With another one lost as well, from the remaining data and parity.
     assert_eq!(members(&plan(4096, &[0, 3]).reads), [1, 2, 4, 5, 6, 7, 8, 9]);
     assert_eq!(members(&plan(4096, &[9]).reads), [0, 8]);
 }
@@ -205,7 +205,7 @@ fn drives_that_are_lost_slow_or_rebuilding_cost_what_they_must() {
     assert!((slow / healthy - 0.5).abs() < 0.01, "{}", slow / healthy);
     let rebuilding = rate(|terms| terms.rebuild_share = 0.3);
     assert!((rebuilding / healthy - 0.7).abs() < 0.01, "{}", rebuilding / healthy);
-    // What a lost drive would have taken is not written; the others are as busy as before.
+    // The share of a lost drive is not written; the others are as busy as before.
     let degraded = rate(|terms| terms.failed_drives = 1);
     assert!((degraded / healthy - 1.0).abs() < 0.01, "{}", degraded / healthy);
     // Small writes whose chunk is lost read seven others instead of three pieces, those whose parity is

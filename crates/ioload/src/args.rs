@@ -1,4 +1,4 @@
-//! The command line: what was typed, checked, in base units.
+//! The command line: the arguments, checked, in base units.
 
 use crate::error::{Error, Result};
 use crate::launcher::{self, Rank};
@@ -128,7 +128,7 @@ pub struct Options {
     pub argv: Vec<String>,
 }
 
-/// What the command line requests.
+/// Request on the command line.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Print the help text or the version.
@@ -157,7 +157,7 @@ where
     Ok(Request::Run(Box::new(options)))
 }
 
-/// What is wrong, on one line; the usage that follows it is left to `--help`.
+/// The error on one line; the usage that follows it is left to `--help`.
 fn summary(error: &clap::Error) -> String {
     let text = error.to_string();
     let problem = text.split("\n\n").next().unwrap_or_default();

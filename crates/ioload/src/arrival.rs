@@ -1,4 +1,4 @@
-//! What every rank looks at before the run, so that all of them begin or none does.
+//! Checks of every rank before the run, so that all ranks begin or none does.
 
 use crate::args::Options;
 use crate::direct;
@@ -7,13 +7,13 @@ use crate::files;
 use crate::sys;
 use serde::{Deserialize, Serialize};
 
-/// What a rank found out before the run.
+/// Findings of a rank before the run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Arrival {
     pub host: String,
     pub boot_id: Option<String>,
     pub parameters: String,
-    /// Why direct I/O does not work here.
+    /// Whether each file of the rank existed already.
     pub direct_refused: Option<String>,
     /// Which of the rank's files were there already.
     pub existed: Vec<bool>,

@@ -111,7 +111,7 @@ impl Conductor {
         }
     }
 
-    /// Task: the buffers are there; returns when to begin, or nothing if the run stops first.
+    /// Task: its buffers are ready; returns when to begin, or nothing if the run stops first.
     pub fn wait_for_start(&self, control: &Control) -> Option<i64> {
         self.change(|state| state.ready += 1);
         self.wait_for(control, |state| state.start_at_ns)

@@ -1,10 +1,10 @@
-//! Everything that can go wrong, with its kind in the report and its exit code.
+//! Errors, each with its kind in the report and its exit code.
 
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What went wrong; `Display` says what, where, and what to do next.
+/// Error of a run; `Display` says what failed, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{0}")]
@@ -44,7 +44,7 @@ pub enum Error {
     Interrupted(&'static str),
     #[error("the rendezvous file {} is damaged: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
-    /// A failure that stands in the report of a phase already.
+    /// A failure that the report of a phase contains already.
     #[error("{}", .0.message)]
     Reported(ErrorReport),
     #[error("task {task} met a bug of ioload and stopped; please report it with the message above")]
@@ -76,7 +76,7 @@ impl Error {
         }
     }
 
-    /// The system's error number, if one stands behind this.
+    /// The system's error number, if a system call failed.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::Io { source, .. } | Self::Resource { source, .. } => source.raw_os_error(),
@@ -129,7 +129,7 @@ impl Error {
     }
 }
 
-/// What the removal of a file or directory came to; that it is gone already is no error.
+/// Result of removing a file or directory; one that is gone already is no error.
 pub fn removed(path: &Path, answer: io::Result<()>) -> Result<()> {
     match answer {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -55,7 +55,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // Reached with files left only while unwinding from a bug: there is no one to tell.
+        // Reached with files left only while unwinding from a bug: an error cannot be reported.
         let _ = self.remove();
     }
 }

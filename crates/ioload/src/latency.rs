@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Longest latency that is told apart from longer ones: one hour.
+/// Longest latency that is recorded; longer ones count as this: one hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Three significant digits: a value is known to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
@@ -90,7 +90,7 @@ impl Latencies {
     pub fn report(&self) -> LatencyReport {
         let count = self.histogram.len();
         let known = |value: f64| (count > 0).then_some(value);
-        // A bucket's edge may lie beyond the longest latency that was really seen.
+        // A bucket's edge may be beyond the longest latency that was really seen.
         let quantile = |q: f64| {
             let value = self.histogram.value_at_quantile(q);
             known(seconds(value.clamp(self.min_ns.min(self.max_ns), self.max_ns)))

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 /// Place of this process among those that were started together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rank {
-    /// From 0.
+    /// The rank, from 0.
     pub rank: u64,
     pub size: u64,
     /// The variables it was read from; `None` where no launcher was found.

@@ -120,7 +120,8 @@ fn complain(options: Option<&Options>, error: &ErrorReport) -> u8 {
     error.exit_code()
 }
 
-/// One line on stderr. A closed stderr must not end a run that has files to remove, as `eprintln!` would.
+/// Writes one line to stderr. A closed stderr must not end a run that has files to remove, as
+/// `eprintln!` would.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! What is written: bytes that neither compress nor repeat, and that can be predicted when they are read back.
+//! Written data: bytes that neither compress nor repeat, and that can be predicted on reading.
 //!
 //! The content of a file is a pure function of (seed, file, offset):
 //! ```text
@@ -55,7 +55,8 @@ impl Identity {
         stamp
     }
 
-    /// Calls `visit` with each part of a stamp that lies in `[offset, offset + length)`: its place in the range and its bytes.
+    /// Calls `visit` with each part of a stamp within `[offset, offset + length)`: its place in the
+    /// range and its bytes.
     fn for_each_stamp(self, offset: u64, length: usize, mut visit: impl FnMut(usize, &[u8])) {
         let end = offset + length as u64;
         let mut block = offset - offset % BLOCK_BYTES as u64;

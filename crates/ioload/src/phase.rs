@@ -20,7 +20,7 @@ pub enum Clock {
     Realtime,
 }
 
-/// What a rank tells rank 0 about a phase.
+/// Report of a rank to rank 0 about a phase.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RankPhase {
     pub access: Access,
@@ -31,7 +31,7 @@ pub struct RankPhase {
     pub error: Option<ErrorReport>,
 }
 
-/// What a phase needs besides its settings and plans.
+/// Context of a phase besides its settings and plans.
 pub struct PhaseContext<'a> {
     pub rendezvous: &'a Rendezvous,
     pub control: &'a Control,
@@ -115,7 +115,7 @@ fn first_error(outcomes: &mut [TaskOutcome], context: &PhaseContext) -> Option<E
     }
     let of_task = outcomes.iter_mut().find_map(|outcome| outcome.error.take());
     if matches!(of_task, Some(Error::Vanished(_) | Error::Io { .. })) {
-        // Another rank that failed removes shared files: then their absence is no news.
+        // Another rank that failed removes shared files: then their absence is no error.
         context.rendezvous.look_for_abort();
     }
     match (of_task, context.control.stop().and_then(crate::control::Stop::error)) {

@@ -125,7 +125,7 @@ impl Rendezvous {
         }
     }
 
-    /// The error of whoever stopped this run, if someone did.
+    /// The error that stopped this run, if it was stopped.
     fn check_stop(&self) -> Result<()> {
         match self.control.stop().and_then(|stop| stop.error()) {
             Some(error) => Err(error),
@@ -174,7 +174,8 @@ impl Rendezvous {
         Message { nonce: self.nonce, payload }
     }
 
-    /// Writes a message; a full disk is given time, because whoever filled it is about to remove its files.
+    /// Writes a message; a full disk is given time, since the rank that filled it will soon remove
+    /// its files.
     fn publish<T: Serialize>(&self, name: &str, message: &T) -> Result<()> {
         let path = self.dir.join(name);
         let bytes = serde_json::to_vec(message).map_err(|error| self.damaged(&path, &error))?;
@@ -287,16 +288,16 @@ impl Rendezvous {
                 .sum::<u64>()
     }
 
-    /// What the heartbeat tells the others about progress.
+    /// Sets the progress that the heartbeat reports to the other ranks.
     pub fn note_bytes(&self, bytes: u64) {
         if let Some(heartbeat) = &self.heartbeat {
             heartbeat.note_bytes(bytes);
         }
     }
 
-    /// Ends the heartbeat of a rank that met nobody, and removes what it left.
+    /// Ends the heartbeat of a rank that met no other, and removes its files.
     ///
-    /// Only rank 0 made the directory: what another rank found may belong to a run that is still going on.
+    /// Only rank 0 made the directory: files of another rank may belong to a run in progress.
     pub fn withdraw(&mut self) -> Result<()> {
         if self.rank == 0 {
             return self.close(true);

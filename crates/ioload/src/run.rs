@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What rank 0 gets from the others at the end.
+/// Report of a rank to rank 0 at the end.
 #[derive(Debug, Serialize, Deserialize)]
 struct RankReport {
     phases: Vec<RankPhase>,
@@ -41,8 +41,8 @@ pub struct Outcome {
 
 /// Runs what `options` ask for.
 ///
-/// The handlers have to live until the report is out: a signal that comes after the last look at it must not end
-/// the process with files kept and nobody told of them.
+/// The handlers must live until the report is out: a signal that comes after the last look at it
+/// must not end the process with files kept but not reported.
 ///
 /// # Errors
 /// Wrong use that shows only on the file system. Failed input or output is part of the outcome instead.
@@ -272,7 +272,7 @@ impl<'a> Runner<'a> {
         self.options.random.then_some(self.options.seed)
     }
 
-    /// What exists of the data of `owner`: what this run wrote, or what is found on disk.
+    /// Schedule for reading the data of `owner`: as this run wrote them, or as found on disk.
     fn read_schedule(&self, owner: u64, path: &Path) -> Result<Schedule> {
         let geometry = self.options.geometry;
         let size_bytes =

@@ -46,7 +46,8 @@ impl Geometry {
         block * self.block_bytes + within * self.transfer_bytes
     }
 
-    /// Transfers of a task that lie wholly within a file of `size_bytes`: the first so many in file order.
+    /// Number of a task's transfers that are wholly within a file of `size_bytes`: the first in
+    /// file order.
     pub fn transfers_within(&self, task: u64, size_bytes: u64) -> u64 {
         // Offsets grow with the index, so the border is found by bisection.
         let (mut low, mut high) = (0, self.transfers_per_task());

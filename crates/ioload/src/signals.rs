@@ -1,4 +1,4 @@
-//! Signals ask the run to stop; the handlers of whoever called are put back afterwards.
+//! Signals ask the run to stop; the handlers of the caller are put back afterwards.
 //!
 //! The caller may be the Python interpreter, whose main thread sits inside this call and would act on a
 //! Ctrl-C only after it: so the run installs its own handlers, and restores the old ones at its end.

@@ -31,7 +31,7 @@ impl Access {
     }
 }
 
-/// What all tasks of a phase have in common.
+/// Settings that all tasks of a phase have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct PhaseSettings {
     pub access: Access,
@@ -57,7 +57,7 @@ pub struct TaskPlan {
     pub identity: Identity,
 }
 
-/// What the supervisor may look at while a task runs.
+/// Progress of a task that the supervisor may read while it runs.
 #[derive(Debug, Default)]
 pub struct TaskProgress {
     pub bytes: AtomicU64,
@@ -80,7 +80,7 @@ pub struct Verification {
     pub first_offset: Option<u64>,
 }
 
-/// What one task did, for its own rank and for rank 0.
+/// Outcome of one task, for its own rank and for rank 0.
 ///
 /// Moments are monotonic nanoseconds of its host while it runs, and since the common beginning of
 /// the phase once that is over ([`TaskOutcome::count_from`]).
@@ -92,9 +92,9 @@ pub struct TaskOutcome {
     pub bytes: u64,
     /// Whole transfers.
     pub transfers: u64,
-    /// Just before the open call.
+    /// Time just before the open call.
     pub opened_ns: Option<i64>,
-    /// Just after the close call.
+    /// Time just after the close call.
     pub closed_ns: Option<i64>,
     pub open_ns: Option<i64>,
     pub transfer_ns: Option<i64>,
@@ -128,7 +128,8 @@ impl TaskOutcome {
     }
 }
 
-/// Runs one task from its buffers to its close; a failure stops the other tasks and stands in the outcome.
+/// Runs one task from its buffers to its close; a failure stops the other tasks and is in the
+/// outcome.
 pub fn run(
     settings: &PhaseSettings,
     plan: &TaskPlan,
@@ -147,7 +148,7 @@ pub fn run(
     outcome
 }
 
-/// Nobody waits for ever for a task, even for one that met a bug.
+/// Marks a task as finished even if it panics, so that no other task waits for ever.
 struct FinishOnDrop<'a> {
     conductor: &'a Conductor,
     control: &'a Control,
@@ -168,7 +169,7 @@ struct Worker<'a> {
     progress: &'a TaskProgress,
     conductor: &'a Conductor,
     control: &'a Control,
-    /// What is written, or what is expected when reading is verified.
+    /// Pattern to write, or to expect when reading is verified.
     pattern: Option<Pattern>,
     /// Where reads go; empty when writing.
     buffer: AlignedBuffer,
@@ -298,7 +299,8 @@ impl<'a> Worker<'a> {
         past_deadline || (at_end_of_file && long_enough)
     }
 
-    /// One transfer; returns the time at its end. Making and comparing data is outside the latency.
+    /// Makes one transfer; returns the time at its end. Making and comparing data is outside the
+    /// latency.
     fn transfer(
         &mut self,
         file: &File,

@@ -218,7 +218,7 @@ fn a_read_of_too_little_or_nothing_says_so() {
     fs::write(dir.path().join("ioload.00000000"), [1; 1000]).unwrap();
     let done = run(dir.path(), "--read --transfer-size 4KiB --block-size 4KiB");
     assert_eq!((done.code, done.report["error"]["kind"].as_str()), (3, Some("nothing_to_read")));
-    // Whole transfers only, of those that are there.
+    // Only whole transfers that exist on disk.
     let done = run_ok(dir.path(), "--read --transfer-size 300 --block-size 3000");
     assert_eq!(
         (done.phase(0)["bytes"].as_u64(), done.phase(0)["status"].as_str()),

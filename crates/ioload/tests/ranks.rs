@@ -45,7 +45,8 @@ fn ranks_make_one_report() {
             let tasks = phase["per_task"].as_array().unwrap();
             let ranks: Vec<u64> = tasks.iter().map(|task| task["rank"].as_u64().unwrap()).collect();
             assert_eq!(ranks, [0, 0, 1, 1, 2, 2]);
-            // One clock for all: within a phase of some milliseconds nobody opens seconds before or after the rest.
+            // One clock for all: in a phase of some milliseconds no task opens seconds before or
+            // after the rest.
             assert!(tasks.iter().all(|task| task["opened_at_s"].as_f64().unwrap().abs() < 5.0));
         }
         assert_eq!(done[0].phase(1)["verify"]["mismatches"], 0);

@@ -24,7 +24,7 @@ fn a_full_disk_is_said_and_everything_removed() {
         assert_eq!((error["kind"].as_str(), error["errno"].as_i64()), (Some("no_space"), Some(28)));
         assert_eq!(done.phase(0)["status"], "failed");
         let bytes = done.phase(0)["bytes"].as_u64().unwrap();
-        assert!(bytes > 4 << 20 && bytes <= 8 << 20, "the part that was done is told: {bytes}");
+        assert!(bytes > 4 << 20 && bytes <= 8 << 20, "the part that was done is reported: {bytes}");
         assert_eq!(
             done.report["phases"].as_array().unwrap().len(),
             1,

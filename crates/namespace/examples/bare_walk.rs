@@ -86,7 +86,7 @@ fn read(
         if name == c"." || name == c".." {
             continue;
         }
-        let stat = statx(&*here, name, AtFlags::SYMLINK_NOFOLLOW, mask).expect("a name is there");
+        let stat = statx(&*here, name, AtFlags::SYMLINK_NOFOLLOW, mask).expect("the name exists");
         entries += 1;
         blocks += stat.stx_blocks;
         if FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Directory {

@@ -1,6 +1,6 @@
 //! A scan without Python around it, to be measured: `scan ROOT INDEX [THREADS [DELAY_US]]`.
 //!
-//! With `-` for the index the rows are thrown away: what the walk alone costs.
+//! With `-` for the index the rows are thrown away, which measures the walk alone.
 
 use std::path::PathBuf;
 use std::time::Duration;

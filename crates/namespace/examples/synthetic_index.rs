@@ -60,5 +60,5 @@ fn life_of(text: &str) -> Result<Life, String> {
 }
 
 fn number<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{text:?} is not the number that stands there"))
+    text.parse().map_err(|_| format!("{text:?} is not a valid number"))
 }

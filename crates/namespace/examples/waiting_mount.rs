@@ -1,4 +1,4 @@
-//! A file system whose every answer takes a while: what many clients of a distant one wait for.
+//! A file system whose every answer takes a while, as that of a distant server does.
 //!
 //! `waiting_mount MILLISECONDS DIRECTORIES FILES [THREADS [MDTS]]` answers the requests of a FUSE connection, which is its
 //! standard input (`tests/support/waiting_fuse.py` mounts it), until it is unmounted. So many directories lie in
@@ -58,7 +58,7 @@ const MDTS_MAX: u64 = 64;
 struct Tree {
     directories: u64,
     files: u64,
-    /// None: it is no Lustre.
+    /// None: it is not a Lustre.
     mdts: u64,
 }
 
@@ -82,7 +82,7 @@ impl Tree {
         }
     }
 
-    /// The MDT of a node: that of the group which it lies in.
+    /// The MDT of a node, which is that of its group.
     fn mdt(self, node: u64) -> u64 {
         let group = match node {
             ..GROUPS_FROM => 0,
@@ -214,7 +214,7 @@ fn serve(mut device: &File, tree: Tree, wait: Duration, count: &Count) {
         reply.extend(error.to_ne_bytes());
         reply.extend(unique.to_ne_bytes());
         reply.extend(body);
-        // Refused where nobody waits for it any more, as when it is being unmounted.
+        // Refused where no process waits for it any more, as during an unmount.
         let _ = device.write(&reply);
     }
 }

@@ -6,9 +6,9 @@
 //! (containers whose filter is older than the call) the same is done component by component with
 //! `O_NOFOLLOW`, and each directory's mount is compared.
 //!
-//! What this proves: at some moment during the call each component was a directory of the root's
-//! mount and had this name in the one before it. What it cannot prove: that all of them had it at
-//! the same moment, or that they still have it. Whoever acts on the directory resolves the path
+//! This proves that at some moment during the call each component was a directory of the root's
+//! mount and had this name in the one before it. It cannot prove that all of them had it at the
+//! same moment, or that they still have it. A caller that acts on the directory resolves the path
 //! again afterwards and compares ([`Identity`]).
 
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// What a system call answers.
+/// Result of a system call.
 pub(crate) type Answer<T> = std::result::Result<T, Errno>;
 
 /// The longest path that one call takes, its final NUL left out.
@@ -32,7 +32,7 @@ const PATH_LENGTH_MAX: usize = 4095;
 /// that renames all the time must not keep a caller for ever.
 const ATTEMPTS_MAX: usize = 1000;
 
-/// Which directory a descriptor stands for; no two directories that exist at once share it.
+/// Identity of the directory behind a descriptor; no two directories that exist at once share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     device: u64,
@@ -115,7 +115,7 @@ impl Root {
         self.identity
     }
 
-    /// From now on, does without `openat2`, as on a kernel that lacks it.
+    /// Disables `openat2` from now on, as on a kernel that lacks it.
     pub fn without_openat2(self) -> Self {
         self.by_component.store(true, Ordering::Relaxed);
         self
@@ -242,7 +242,7 @@ fn mount_in_proc(descriptor: BorrowedFd<'_>) -> Answer<u64> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOSYS))?;
     let mount = text.lines().find_map(|line| line.strip_prefix("mnt_id:"));
-    // Without it a bind mount could not be told from a directory, so nothing is said at all.
+    // Without it a bind mount looks like a directory, so the answer is an error.
     mount.and_then(|mount| mount.trim().parse().ok()).ok_or(Errno::NOSYS)
 }
 

@@ -1,4 +1,5 @@
-//! Files of a Lustre looked at by their identifiers: what a scan would list of each, under every name.
+//! Files of a Lustre looked at by their identifiers: the rows that a scan would list of each, under
+//! every name.
 //!
 //! ```text
 //!   FIDs ──▶ .lustre/fid/[FID]: statx and trusted.link ──▶ rows, one a name
@@ -8,9 +9,9 @@
 //! directory, and the name there. Paths follow from the FIDs of directories, so that no row is put
 //! under a directory that was renamed in between.
 //!
-//! A striped directory is kept in several, one an MDT, and `trusted.link` names one of these stripes. No
-//! client may look at a stripe: the path that the server tells of it leads to the directory, and is
-//! believed where the directory's own `trusted.lmv` lists the stripe.
+//! A striped directory is kept in several, one an MDT, and `trusted.link` names one of these
+//! stripes. No client may look at a stripe: the path that the server reports for it leads to the
+//! directory, and is believed where the directory's own `trusted.lmv` lists the stripe.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,22 +33,22 @@ use crate::rmfid::{ByFid, Fid, Mounted};
 use crate::walk::{Inspector, Wanted, attribute_of};
 use crate::work::on_threads;
 
-/// What is not written as rows.
+/// Objects that are not written as rows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Looked {
     /// Which object the root is.
     pub root: ObjectId,
-    /// They have no name any more.
+    /// Objects that have no name any more.
     pub gone: Vec<ObjectId>,
-    /// They could not be looked at, and why.
+    /// Objects that could not be looked at, and why.
     pub failed: Vec<(ObjectId, Errno)>,
-    /// They have more names than Lustre keeps with a file.
+    /// Objects with more names than Lustre keeps with a file.
     pub overflowed: Vec<ObjectId>,
-    /// They are stripes, each with the directory that it is a part of.
+    /// Stripes, each with the directory that it is a part of.
     pub stripes: Vec<(ObjectId, ObjectId)>,
 }
 
-/// What Lustre answers to a question about a FID that names nothing any more.
+/// Lustre's answers to a question about a FID that no longer exists.
 ///
 /// `ENOENT` is the MDT's answer where it has no such object (`obf_lookup`, `mdt_getattr_name_lock`).
 /// `ESTALE` is that of `mdt_getattr` and of a client that has the inode still (`ll_intent_file_open`).
@@ -106,11 +107,11 @@ pub fn look_up(
     Ok(looked)
 }
 
-/// What lies in directories, and the directories that could not be read.
+/// Contents of directories, and the directories that could not be read.
 pub type Children = (Vec<ObjectId>, Vec<(ObjectId, Errno)>);
 
-/// Which files and directories lie in directories now; one that is gone holds nothing,
-/// nor does a file.
+/// Which files and directories are in directories now; one that is gone holds nothing, nor does a
+/// file.
 pub fn children(
     root: &Root,
     ids: Vec<ObjectId>,
@@ -130,7 +131,7 @@ pub fn children(
     Ok((found, failed))
 }
 
-/// What a FID names.
+/// Object that a FID names.
 enum Seen {
     /// A file or directory, and its names.
     File(Box<Entry>, Links),
@@ -167,7 +168,7 @@ impl Place {
         Ok(Self { inspector, fids, root, mounted: OnceLock::new() })
     }
 
-    /// What lies in a directory; what lies in a stripe is told by the directory it is a part of.
+    /// Contents of a directory; those of a stripe are read from the directory it is a part of.
     fn children(&self, id: ObjectId) -> Answer<Vec<ObjectId>> {
         match self.inside(id) {
             Err(Errno::PERM) => self.inside(self.directory_of(id)?),
@@ -179,7 +180,8 @@ impl Place {
     fn inside(&self, id: ObjectId) -> Answer<Vec<ObjectId>> {
         let name = name_of(id)?;
         let listed = |flags| openat(&self.fids, &name, DIRECTORY | flags, Mode::empty());
-        // To list a directory must not move its time of access; of others' only root may say so.
+        // Listing a directory must not move its atime; for a directory of another user only root
+        // may ask so.
         let directory = match listed(OFlags::NOATIME) {
             Err(Errno::PERM) => listed(OFlags::empty()),
             answer => answer,
@@ -222,7 +224,7 @@ impl Place {
         Ok((entry, links))
     }
 
-    /// What an error means: `EFAULT` that a stat explains is the stat's own.
+    /// Settles the meaning of an error: if a stat fails too, its error replaces `EFAULT`.
     fn settled(&self, id: ObjectId, errno: Errno) -> Errno {
         if errno != Errno::FAULT {
             return errno;
@@ -291,7 +293,7 @@ mod tests {
         set(c"trusted.lma", &lma(id)) && links.is_none_or(|links| set(c"trusted.link", links))
     }
 
-    /// What Lustre keeps in `trusted` attributes any file system keeps for root.
+    /// Lustre keeps these `trusted` attributes; other file systems keep them for root as well.
     #[test]
     fn every_name_of_a_file_is_a_row_and_what_has_none_is_gone() {
         let tree = tempfile::tempdir().unwrap();
@@ -375,11 +377,12 @@ mod tests {
         assert_eq!(place.striped_at(b"../a/wide", fid(12)), Err(Errno::INVAL));
         setxattr(&master, c"trusted.lmv", &listed[..60], XattrFlags::empty()).unwrap();
         assert_eq!(place.striped_at(b"a/wide", fid(12)), Err(Errno::BADMSG));
-        // Where no server tells a path, what may not be looked at stays an error.
+        // Where no server reports a path, an unreadable stripe stays an error.
         assert_eq!(place.directory_of(fid(12)), Err(Errno::PERM));
     }
 
-    /// An open says EFAULT of what is gone, and of what it was asked in the wrong place.
+    /// An open answers EFAULT for an object that is gone, and for one that it was asked in the
+    /// wrong place.
     #[test]
     fn a_bad_address_is_settled_by_a_stat() {
         let tree = tempfile::tempdir().unwrap();

@@ -1,11 +1,11 @@
-//! Columns as Arrow lays them out in memory, for whoever takes them over without copying.
+//! Columns in Arrow's memory layout, for a consumer that takes them over without copying.
 
 /// Bytes of many rows: of each a view, short ones in it, longer ones in one block behind it.
 #[derive(Clone, Debug, Default)]
 pub struct Views {
     /// Length, then up to 12 bytes; or the first four, the block (0) and the place in it.
     pub views: Vec<u128>,
-    /// What views point to.
+    /// Bytes that views point to.
     pub block: Vec<u8>,
 }
 
@@ -55,9 +55,9 @@ pub enum Values {
 pub struct Column {
     /// Its name in the index.
     pub name: String,
-    /// Of a null anything.
+    /// Values by row; arbitrary for a null.
     pub values: Values,
-    /// Of each row whether it has a value; empty: all have.
+    /// Whether each row has a value; empty: all have.
     pub known: Vec<bool>,
 }
 
@@ -68,7 +68,7 @@ impl Column {
         Self { name: name.to_owned(), values, known: Vec::new() }
     }
 
-    /// Returns whether views point to all of what they are of.
+    /// Returns whether 32-bit offsets of views reach all of their block.
     #[must_use]
     pub fn is_within_reach(&self) -> bool {
         match &self.values {

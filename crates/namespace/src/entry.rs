@@ -1,4 +1,4 @@
-//! What is known of one name: the plain values that go from the walk to the index and to a check.
+//! Metadata of one name: plain values that go from the walk to the index and to a check.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rustix::fs::{FileType as SystemType, Mode, Statx};
 /// Nanoseconds in a second.
 pub const NS_PER_S: i64 = 1_000_000_000;
 
-/// What a name stands for.
+/// Type of the object behind a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FileType {
@@ -62,14 +62,14 @@ impl FileType {
         Self::LETTERS[self as usize - 1].1
     }
 
-    /// The type that a letter of the index stands for.
+    /// The type of a letter in the index.
     pub fn of_letter(letter: u8) -> Self {
         let known = Self::LETTERS.iter().find(|(_, of_type)| *of_type == letter);
         known.map_or(Self::Unknown, |(kind, _)| *kind)
     }
 }
 
-/// Which object a name stands for, whatever its name.
+/// Identity of an object, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectId {
     /// An inode number; it may be used again once the file is gone, so the birth time goes with it.
@@ -118,20 +118,20 @@ impl ObjectId {
     }
 }
 
-/// The times of a file, in nanoseconds since 1970; what a source lacks is `None`.
+/// The times of a file, in nanoseconds since 1970; a time that the source lacks is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Times {
     /// Last read, as far as clients record it.
     pub access_ns: Option<i64>,
     /// Last change of the data; its owner can set it to anything.
     pub modification_ns: Option<i64>,
-    /// Last change of data or inode; nobody can set it.
+    /// Last change of data or inode; no user can set it.
     pub change_ns: Option<i64>,
-    /// When the inode was made; nobody can set it.
+    /// When the inode was made; no user can set it.
     pub birth_ns: Option<i64>,
 }
 
-/// Where the data of a file lie on Lustre.
+/// Location of a file's data on Lustre.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// The number of OSTs that the layout asks for; 0 where nothing was written yet.
@@ -143,7 +143,7 @@ pub struct Layout {
     pub pool: Option<Arc<[u8]>>,
 }
 
-/// What `statx` says of one name, and what was asked besides.
+/// Metadata of one name: from `statx`, and what was requested besides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// Which object it is.
@@ -156,17 +156,17 @@ pub struct Entry {
     pub gid: u32,
     /// Its project, where it was asked for and there is one.
     pub project: Option<u32>,
-    /// Its length; sparse files have less behind it.
+    /// Its length; sparse files allocate less.
     pub size_bytes: u64,
-    /// What it takes up: 512 times `st_blocks`.
+    /// Allocated bytes: 512 times `st_blocks`.
     pub allocated_bytes: u64,
     /// How many names it has.
     pub links: u32,
     /// When it was used and changed.
     pub times: Times,
-    /// What it is.
+    /// Its type.
     pub kind: FileType,
-    /// Where its data lie, where it was asked for and the file system says so.
+    /// The location of its data, where requested and known to the file system.
     pub layout: Option<Layout>,
 }
 

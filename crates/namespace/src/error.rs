@@ -1,4 +1,4 @@
-//! What can go wrong in this crate, each with the place.
+//! Errors of this crate, each with its place.
 
 use std::path::PathBuf;
 
@@ -23,15 +23,15 @@ pub enum Error {
     Data {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
-    /// A signed file is not what was signed.
+    /// A signed file differs from its signature.
     #[error("{}: {what} is not what was signed: it was changed, or damaged", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
-        /// What of it.
+        /// The part that differs.
         what: String,
     },
     /// Parquet could not be written or read.
@@ -48,7 +48,7 @@ pub enum Error {
     /// A safety rule refuses the request: it would put other files at risk.
     #[error("{0}")]
     Refused(String),
-    /// Stopped on request; what was done so far is retained.
+    /// Stopped on request; the work so far is retained.
     #[error("stopped")]
     Stopped,
 }

@@ -1,4 +1,4 @@
-//! Files looked at exactly: what servers know of a size now, not what was last told to the MDS.
+//! Files looked at exactly: their size as servers know it now, not as last reported to the MDS.
 //!
 //! Lustre keeps a lazy size with the MDT's inode: mostly right once a file is closed, and of a file
 //! that was written shortly before often without its blocks. A walk takes what the MDS says, since a
@@ -32,32 +32,32 @@ pub struct Asked {
     pub name: Vec<u8>,
 }
 
-/// What is true of a file now.
+/// Exact attributes of a file, as of now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exact {
     /// Its length.
     pub size_bytes: u64,
-    /// What it takes up.
+    /// Allocated bytes.
     pub allocated_bytes: u64,
     /// Its project, where it was asked for.
     pub project: Option<u32>,
 }
 
-/// What can be asked for one file.
+/// Query for the exact attributes of one file.
 pub trait Look: Send + Sync + 'static {
-    /// What is true of it now; `ESTALE` where another file has its name.
+    /// Its attributes now; `ESTALE` where another file has its name.
     fn look(&self, asked: &Asked, project: bool) -> Answer<Exact>;
 }
 
-/// By its name, on any file system.
+/// Looks at a file by its name, on any file system.
 pub struct ByName {
     root: Root,
-    /// Found out where a project is first asked for: a question to the file system, which may hang.
+    /// Set when a project is first asked for: a question to the file system, which may hang.
     projects: OnceLock<Projects>,
 }
 
 impl ByName {
-    /// Beneath a root.
+    /// Creates the look at files beneath a root.
     pub fn new(root: Root) -> Self {
         Self { root, projects: OnceLock::new() }
     }
@@ -90,7 +90,7 @@ impl Look for ByName {
     }
 }
 
-/// By its identifier, on Lustre.
+/// Looks at a file by its identifier, on Lustre.
 pub struct OnLustre<F>(pub F);
 
 impl<F: ByFid + Send + 'static> Look for OnLustre<F> {
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// Of every fourth file a server is lost, and whoever asks waits for it.
+    /// Mock of a file system where a server of every fourth file is lost, so that its caller waits.
     struct Lost;
 
     impl Look for Lost {

@@ -10,8 +10,8 @@ use rustix::io::Errno;
 /// given up just now may be held for that long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Locks an open directory for as long as it stays open; `false` if somebody else has it locked.
-/// Not every file system has locks: without them the person has to see to it.
+/// Locks an open directory for as long as it stays open; `false` if another process has it locked.
+/// Not every file system has locks: without them the operator must prevent concurrent runs.
 pub(crate) fn is_ours(directory: impl AsFd) -> bool {
     let began = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What Lustre stores with a file: its identifier and where its data lie. Pure parsers.
+//! Lustre's attributes of a file: its identifier and the layout of its data. Pure parsers.
 //!
 //! The layouts are those of `lustre/include/uapi/linux/lustre/lustre_user.h`: `lustre_mdt_attrs`,
 //! `lov_user_md_v1`, `lov_user_md_v3`, `lov_comp_md_v1`. All are little-endian as a client hands
@@ -17,7 +17,7 @@ const MAGIC_SELF_EXTENDING: u32 = 0x0BD8_0BD0;
 
 /// Striped over OSTs; the others keep data on the MDT, or elsewhere, or nowhere.
 const PATTERN_RAID0: u32 = 0x001;
-/// What qualifies a pattern and is none.
+/// Flags that qualify a pattern.
 const PATTERN_FLAGS: u32 = 0xffff_0000;
 /// The data were moved to an archive: no objects are left.
 const PATTERN_RELEASED: u32 = 0x8000_0000;
@@ -49,7 +49,7 @@ pub fn identity(fid: &[u8]) -> Option<ObjectId> {
     (sequence != 0).then_some(ObjectId::Fid { sequence, object, version })
 }
 
-/// What `trusted.link` says of the names of a file.
+/// Names of a file in `trusted.link`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Links {
     /// The FID of the directory, as the index keeps one, and the name there.
@@ -96,9 +96,9 @@ pub fn stripes_of(bytes: &[u8]) -> Option<Vec<ObjectId>> {
 
 /// The layout in `lustre.lov` or `trusted.lov`; `None` where the bytes are something else.
 ///
-/// Of several components those count that have objects; the stripe count is that of the last of
+/// Of several components, only those with objects count; the stripe count is that of the last of
 /// them, as `lfs getstripe -c` prints it. The pool is that of the last of them that names one: a
-/// component of data on the MDT has none, and the file lies in a pool for all that.
+/// component of data on the MDT names none, but the file still belongs to a pool.
 pub fn layout(bytes: &[u8]) -> Option<Layout> {
     match u32_at(bytes, 0)? {
         MAGIC_COMPOSITE | MAGIC_SELF_EXTENDING => composite(bytes),

@@ -1,8 +1,8 @@
 //! Calls that may never return, each made by a thread that is left behind when it is late.
 //!
 //! A Lustre client that asks an OST for a size waits until the OST is back or an administrator
-//! deactivates it, and no signal ends that. Whoever asks through here is told `ETIMEDOUT` instead;
-//! the call itself may still end, and changes nothing.
+//! deactivates it, and no signal ends that. A caller that asks through here gets `ETIMEDOUT`
+//! instead; the call itself may still end, and changes nothing.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -14,10 +14,10 @@ use rustix::io::Errno;
 
 use crate::beneath::Answer;
 
-/// How many threads are left behind at most; after that nothing is asked any more.
+/// How many threads are left behind at most; after that no call is made any more.
 const LATE_MAX: usize = 512;
-/// Once a call was late, the others are waited for so much shorter: what hangs once hangs for each
-/// file of a server.
+/// Divisor of the deadline once a call was late: a server that hangs once hangs for each of its
+/// files.
 const SHORTER: u32 = 6;
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -35,7 +35,7 @@ pub struct Patience {
 }
 
 impl Default for Patience {
-    /// More than a server that is busy takes, and than a failover that goes well.
+    /// A deadline longer than a busy server takes, and than a failover that goes well.
     fn default() -> Self {
         Self::new(Duration::from_secs(60))
     }
@@ -52,7 +52,7 @@ impl Patience {
         self.late.load(Relaxed)
     }
 
-    /// What a call answers, or `ETIMEDOUT`.
+    /// Makes a call and returns its answer, or `ETIMEDOUT`.
     pub fn call<T: Send + 'static>(
         &self,
         call: impl FnOnce() -> Answer<T> + Send + 'static,
@@ -63,7 +63,7 @@ impl Patience {
             _ => return Err(Errno::TIMEDOUT),
         };
         let (sender, receiver) = sync_channel(1);
-        // Nobody may listen any more.
+        // The receiver may have given up.
         hand_over(Box::new(move || drop(sender.send(call()))))?;
         match receiver.recv_timeout(deadline) {
             Ok(answer) => answer,

@@ -1,4 +1,4 @@
-//! The project of a name, asked in ways that move no time of what it stands for.
+//! The project of a name, queried in ways that move no time of its file.
 //!
 //! | file system | how |
 //! |---|---|
@@ -41,12 +41,12 @@ pub(crate) enum Projects {
     Lustre,
     /// By `file_getattr`, or by an open once the kernel was found not to have the call.
     Local { no_file_getattr: AtomicBool },
-    /// Nothing that can be asked is known to move no time.
+    /// No query is known that moves no time.
     Unknown,
 }
 
 impl Projects {
-    /// For the file system of a directory.
+    /// Returns the way for the file system of a directory.
     pub(crate) fn of(directory: BorrowedFd<'_>) -> Answer<Self> {
         Ok(match magic(directory)? {
             LUSTRE => Self::Lustre,
@@ -81,10 +81,10 @@ fn local(directory: BorrowedFd<'_>, name: &CStr, no_file_getattr: &AtomicBool) -
             answer => return answer,
         }
     }
-    // What is known to be a file or directory: anything else could wait, or act.
+    // Only for a known file or directory: to open anything else could wait, or act.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = match openat(directory, name, flags | OFlags::NOATIME, Mode::empty()) {
-        // Of somebody else's: nothing is read, so that no access is recorded.
+        // A file of another user: nothing is read, so that no access is recorded.
         Err(Errno::PERM) => openat(directory, name, flags, Mode::empty()),
         answer => answer,
     }?;

@@ -1,4 +1,4 @@
-//! Lustre's calls about a file by its identifier: what it is, where it is, and its removal.
+//! Lustre's calls on a file by its identifier: its state, its paths, and its removal.
 //!
 //! The numbers and layouts are those of `lustre/include/uapi/linux/lustre/lustre_user.h`
 //! (`struct lu_fid`, `struct fid_array`, `OBD_MAX_FIDS_IN_ARRAY`, `struct getinfo_fid2path`,
@@ -32,7 +32,7 @@ pub const FIDS_MAX: usize = 4096;
 const SEQUENCE_MIN: u64 = 0x2_0000_0400;
 /// `PATH_MAX`, which is as much as `OBD_IOC_FID2PATH` is willing to return.
 const PATH_BYTES: usize = 4096;
-/// What comes before the path in `struct getinfo_fid2path`.
+/// Bytes before the path in `struct getinfo_fid2path`.
 const PATH_HEADER_BYTES: usize = 32;
 /// A file with more names is not looked into: the attribute that holds them has less room anyway.
 const NAMES_MAX: u32 = 1024;
@@ -87,15 +87,15 @@ impl fmt::Display for Fid {
     }
 }
 
-/// What a file system says and does about files by their identifiers.
+/// Operations of a file system on files by their identifiers.
 pub trait ByFid: Sync {
-    /// What the file is now, the times of its data included.
+    /// The file as it is now, the times of its data included.
     fn stat(&self, fid: Fid) -> Answer<Found>;
 
     /// The project that it has now. It is no part of a stat, and a change of it moves no time.
     fn project(&self, fid: Fid) -> Answer<u32>;
 
-    /// Every path it has now, relative to the root; `None` for one that does not lie beneath it.
+    /// Every path it has now, relative to the root; `None` for one that is not beneath it.
     fn paths(&self, fid: Fid) -> Answer<Vec<Option<Vec<u8>>>>;
 
     /// Removes files with all their names, at most [`FIDS_MAX`]; an answer for each.
@@ -107,10 +107,10 @@ pub trait ByFid: Sync {
 /// The answer about one file.
 pub type Removed = std::result::Result<(), Errno>;
 
-/// What a file is.
+/// State of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// As of now.
+    /// Its metadata now.
     pub entry: Entry,
     /// Whether it is immutable or append-only, as far as this version says so.
     pub fixed: bool,
@@ -122,7 +122,7 @@ pub struct Mounted {
     mount: OwnedFd,
     /// `.lustre/fid`, where every identifier is a name.
     fids: OwnedFd,
-    /// Where the root lies in the mount, as the server tells paths.
+    /// The root's path in the mount, as the server reports paths.
     prefix: Vec<u8>,
 }
 
@@ -147,7 +147,7 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// One path of a file; `link` goes on to the next, and stays where there is none.
+    /// One path of a file; advances `link` to the next, or leaves it if there are no more.
     fn path(&self, fid: Fid, link: &mut u32) -> Answer<Vec<u8>> {
         let mut buffer = question(fid, *link);
         // SAFETY: the descriptor is open. The kernel reads the header and writes it and at most
@@ -215,7 +215,7 @@ pub struct Bounded<F> {
 }
 
 impl<F> Bounded<F> {
-    /// With patience for each stat.
+    /// Bounds the time of each stat.
     pub fn new(inner: F, patience: Patience) -> Self {
         Self { inner: Arc::new(inner), patience }
     }
@@ -273,7 +273,7 @@ fn told_path(buffer: &[u8]) -> Vec<u8> {
     components.filter(|component| !component.is_empty()).collect::<Vec<_>>().join(&b'/')
 }
 
-/// A path relative to the root that is at `prefix`; `None` if it does not lie beneath it.
+/// A path relative to the root that is at `prefix`; `None` if it is not beneath it.
 fn beneath<'a>(prefix: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
     match path.strip_prefix(prefix)? {
         rest if prefix.is_empty() => (!rest.is_empty()).then_some(rest),
@@ -291,7 +291,7 @@ fn array(fids: &[Fid]) -> Vec<u8> {
     buffer
 }
 
-/// What the call wrote into the version of each identifier: 0, or an error number, negative.
+/// The call's answer for each identifier, from its version field: 0, or an error number, negative.
 fn answers(buffer: &[u8]) -> Vec<Removed> {
     let answer = |fid: &[u8]| {
         let code = i32::from_ne_bytes(fid[12..16].try_into().expect("four bytes"));

@@ -20,21 +20,21 @@ impl Counted {
     pub const ALL: Self = Self { access: true, modification: true, change: true };
 }
 
-/// What the policy exempts, in any order and with repetitions; [`Exemptions`] is made of it.
+/// Exemptions of the policy, in any order and with repetitions; [`Exemptions`] is made of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exempt {
-    /// What lies at or under one of these is retained; relative to the root, no leading slash.
+    /// Files at or under one of these are retained; relative to the root, no leading slash.
     pub paths: Vec<Vec<u8>>,
-    /// What belongs to one of these users is retained.
+    /// Files of these users are retained.
     pub users: Vec<u32>,
-    /// What belongs to one of these groups is retained.
+    /// Files of these groups are retained.
     pub groups: Vec<u32>,
-    /// What belongs to one of these projects is retained.
+    /// Files of these projects are retained.
     pub projects: Vec<u32>,
 }
 
 /// Exemptions that can be searched: sorted and without repetitions, which only [`Exemptions::new`]
-/// can make. An unsorted list would exempt nobody.
+/// can make. An unsorted list would exempt no file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Exempt")]
 pub struct Exemptions(Exempt);
@@ -102,11 +102,11 @@ pub struct Rules {
     pub counted: Counted,
     /// When the metadata were taken: no time is believed to be later.
     pub as_of_s: i64,
-    /// Only what was last used before this is old enough, whatever the horizon.
+    /// Only files last used before this are old enough, whatever the horizon.
     pub old_enough_before_s: i64,
     /// Files of fewer bytes stay.
     pub minimum_size_bytes: u64,
-    /// What is retained whatever its age.
+    /// Files that are retained whatever their age.
     pub exempt: Exemptions,
     /// Whether files with several names may go; by default they stay.
     pub linked: bool,
@@ -118,7 +118,7 @@ pub struct Rules {
 pub enum Kept {
     /// A directory, link, pipe, socket or device.
     NotRegular = 1,
-    /// It lies at or under an exempt path.
+    /// It is at or under an exempt path.
     ExemptPath = 2,
     /// Its owner is exempt.
     ExemptUser = 3,
@@ -126,11 +126,11 @@ pub enum Kept {
     ExemptGroup = 4,
     /// Its project is exempt.
     ExemptProject = 5,
-    /// Projects are exempt, and nobody knows its project.
+    /// Projects are exempt, and its project is unknown.
     ProjectUnknown = 6,
     /// It has other names.
     OtherLinks = 7,
-    /// It is smaller than what is worth deleting.
+    /// It is smaller than the minimum size for deletion.
     TooSmall = 8,
     /// A time that counts is not known.
     TimeUnknown = 9,
@@ -153,7 +153,7 @@ impl Kept {
         (Self::TooYoung, "too_young"),
     ];
 
-    /// The reason of a number; `None` for 0 and any other number that stands for none.
+    /// The reason of a number; `None` for 0 and any other number without a reason.
     pub fn of_number(number: u8) -> Option<Self> {
         let place = usize::from(number).checked_sub(1)?;
         Self::TABLE.get(place).map(|(kept, _)| *kept)
@@ -226,7 +226,7 @@ impl Rules {
     }
 }
 
-/// Whether `path` is `top` or lies under it; the empty path is the root.
+/// Whether `path` is `top` or is under it; the empty path is the root.
 fn is_at_or_under(path: &[u8], top: &[u8]) -> bool {
     match path.strip_prefix(top) {
         Some([] | [b'/', ..]) => true,

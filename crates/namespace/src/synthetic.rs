@@ -1,18 +1,19 @@
 //! The index of a scratch file system that does not exist, as large as one likes.
 //!
-//! For benchmarks and for showing what a purge would do at a site of 36 PB before anybody scans one. The mix is
-//! that of an HPC scratch in its shares, not a measurement of one:
+//! For benchmarks and for showing what a purge would do at a site of 36 PB before it is scanned.
+//! The mix is that of an HPC scratch in its shares, not a measurement of one:
 //!
 //! - a heavy tail of users: the share of the k-th falls as 1/k, so a few own most files;
 //! - directories of some tens to thousands of files, each of one owner and one time of work, since a job
 //!   writes its output at once;
 //! - sizes over ten powers of two around a few MiB, a tenth of them small files, one in a hundred sparse;
-//! - ages: a fifth was used within days, most fall off exponentially over months, a sixth is old bulk of up to six
-//!   years that nobody looked at again; reads come later than the writing for a third of the directories;
+//! - ages: a fifth was used within days, most fall off exponentially over months, a sixth is old
+//!   bulk of up to six years that was never used again; reads come later than the writing for a
+//!   third of the directories;
 //! - one name in thirty is a directory, one in a hundred a link; one file in two hundred has a second name;
-//! - where layouts are known, one directory in eight lies in a pool of the first 32 of 298 OSTs.
+//! - where layouts are known, one directory in eight is in a pool of the first 32 of 298 OSTs.
 //!
-//! How much there is, who holds it and how old it is can be said otherwise, for a site that is known better.
+//! The amount, the owners and the ages can be set otherwise, for a site that is known better.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::work::on_threads;
 pub enum Ages {
     /// As described above.
     Usual,
-    /// What is left of files that were written at an even rate and are deleted by their owners.
+    /// Files that remain of those written at an even rate and deleted by their owners.
     Kept {
         /// The kinds of them.
         lives: Vec<Life>,
@@ -40,13 +41,13 @@ pub enum Ages {
 /// Files that are kept for about as long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Life {
-    /// Their share of what is there; of all kinds together it need not be 1.
+    /// Their share of the existing files; over all kinds together it need not be 1.
     pub share: f64,
-    /// How long one is kept on the average, which is also how old those that are there are.
+    /// How long a file is kept on average, which is also the mean age of existing files.
     pub mean_days: f64,
 }
 
-/// What to make.
+/// Scratch file system to make.
 #[derive(Clone, Debug)]
 pub struct Scratch {
     /// How many names.
@@ -58,7 +59,7 @@ pub struct Scratch {
     /// How many users at the top own about the same each: shares fall as 1 / (this + k). With 0
     /// they fall as 1/k, from the first on.
     pub even_users: u32,
-    /// What all files take up together, about; `None`: what their usual sizes come to.
+    /// Allocated bytes of all files together, about; `None`: the sum of their usual sizes.
     pub allocated_bytes: Option<u64>,
     /// How long ago files were written.
     pub ages: Ages,
@@ -73,9 +74,9 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// By how much files are larger than usual.
+    /// Returns the factor by which files are larger than usual.
     fn size_factor(&self) -> f64 {
-        // Of 300 names 287 are files, of which a tenth is small and a hundredth sparse; the mean of
+        // 287 of 300 names are files, of which a tenth is small and a hundredth sparse; the mean of
         // 2 to the power of 12 + 10 (a + b), a and b even from 0 to 1, is an integral.
         let root = 1023.0 / (10.0 * std::f64::consts::LN_2);
         let row_bytes = 287.0 / 300.0 * 0.99 * (0.9 * 4096.0 * root * root + 0.1 * 4096.0);
@@ -384,7 +385,7 @@ mod tests {
             let old = files.iter().filter(|row| row.last_use_s.unwrap() < before_s).count();
             old as f64 / files.len() as f64
         };
-        // Of the long-lived three quarters, e^-1 to the power of days / 300, cut off at 600.
+        // The long-lived three quarters fall as e^-1 to the power of days / 300, cut off at 600.
         let expected = |days: f64| {
             let end = (-2.0f64).exp();
             0.75 * ((-days / 300.0).exp() - end) / (1.0 - end)

@@ -37,12 +37,12 @@ impl Attributes {
     }
 }
 
-/// To which project an inode belongs, for quotas.
+/// Project of an inode, for quotas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Project {
     /// Its number; 0 where none was given.
     pub(crate) number: u32,
-    /// Whether what is made in the directory belongs to it too.
+    /// Whether new entries of the directory belong to it too.
     pub(crate) inherited: bool,
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn fid_of_name(directory: BorrowedFd<'_>, name: &CStr) -> Result<[u8;
 /// `LL_IOC_FID2MDTIDX`, which reads a `struct lu_fid` and returns a number.
 const FID2MDTIDX: libc::c_ulong = 0xC010_66F8;
 
-/// The index of the MDT of a FID, as the client of the Lustre that a directory lies in knows it.
+/// The index of the MDT of a FID, as the Lustre client of a directory knows it.
 pub(crate) fn mdt_of(directory: BorrowedFd<'_>, sequence: u64, object: u32) -> Result<u32, Errno> {
     let mut fid = [0; 16];
     fid[..8].copy_from_slice(&sequence.to_ne_bytes());

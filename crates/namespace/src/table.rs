@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use crate::columns::{Column, Values, Views};
 
-/// More is no field: it began with a quote that nothing ends.
+/// A longer field is damage: it began with a quote that has no end.
 const FIELD_MOST: usize = 131_072;
 
 /// Why a record cannot be taken.
@@ -22,7 +22,7 @@ pub type Field<'a> = Cow<'a, [u8]>;
 pub struct Rows<'a> {
     /// The columns asked for.
     pub columns: Vec<Vec<Field<'a>>>,
-    /// Of each row its number among the records, from 0, empty lines and refused ones among them.
+    /// Number of each row among the records, from 0, empty lines and refused ones among them.
     pub number: Vec<u64>,
     /// Where each row begins and ends.
     pub place: Vec<[u64; 2]>,
@@ -34,13 +34,13 @@ pub struct Rows<'a> {
     pub end: usize,
 }
 
-/// What a record came to.
+/// Outcome of a record.
 enum Step {
-    /// It is whole.
+    /// The record is whole.
     Whole,
-    /// It may go on.
+    /// The record may go on.
     Short,
-    /// It is wrong.
+    /// The record is damaged.
     Wrong(Damage),
 }
 
@@ -85,7 +85,7 @@ pub fn rows<'a>(
         record.clear();
         let wrong = match parser.record(&mut record) {
             Step::Short => break,
-            Step::Wrong(damage) => Some(format!("no CSV: {damage}")),
+            Step::Wrong(damage) => Some(format!("not CSV: {damage}")),
             Step::Whole if record.is_empty() || record.len() == fields => None,
             Step::Whole => Some(format!("it has {} fields instead of {fields}", record.len())),
         };
@@ -196,7 +196,7 @@ impl<'a> Parser<'a> {
             let ends = |&byte: &u8| byte == first || byte == b'\n' || byte == b'\r';
             end += rest[end..].iter().position(ends).unwrap_or(rest.len() - end);
             let behind = &rest[end..];
-            // Of a delimiter of several bytes only the first may be here.
+            // A match of the first byte need not be the whole delimiter.
             if behind.first() != Some(&first) || behind.starts_with(self.delimiter) {
                 break;
             }

@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use crate::error::{Error, Result};
 use crate::index::{Shard, Source};
 
-/// What is still to be done: the rest of the shard at hand, and the shards after it.
+/// Remaining work: the rest of the shard at hand, and the shards after it.
 ///
 /// A shard is opened when the one before has been handed out, so that ten thousand of them need neither
 /// descriptors nor memory at once.
@@ -75,7 +75,7 @@ fn unreadable() -> Error {
     Error::data(Path::new("index"), "a shard could not be decoded")
 }
 
-/// Works on each item in a thread of its own; returns what they come to, in the order of the items.
+/// Works on each item in a thread of its own; returns the results in the order of the items.
 /// A panic goes on in the caller: no work may be said to have ended well after a bug.
 pub(crate) fn on_threads<I: Send, T: Send>(
     items: impl IntoIterator<Item = I>,

@@ -3,12 +3,12 @@
 //!
 //! Each of them writes down what it begins and what is certain once it has ended ([`attack::log`]).
 //! In the end every name of every file is accounted for ([`attack::ledger`]): the deletion has
-//! removed the only name of files that were planned and that nobody was seen to have used, and
-//! nothing else.
+//! removed the only name of planned files that no process was seen to have used, and nothing else.
 //!
-//! `TRIMTAB_ATTACK_FILES` is the number of planned files, `TRIMTAB_ATTACK_KILLS` how often a deletion
-//! is killed, `TRIMTAB_ATTACK_LOST` how often one of two is lost, `TRIMTAB_ATTACK_PLACE` a directory to do it in, `TRIMTAB_ATTACK_REPORT` a file for
-//! the figures, `TRIMTAB_SEED` the seed (the commit without it).
+//! `TRIMTAB_ATTACK_FILES` is the number of planned files, `TRIMTAB_ATTACK_KILLS` how often a
+//! deletion is killed, `TRIMTAB_ATTACK_LOST` how often one of two is lost, `TRIMTAB_ATTACK_PLACE` a
+//! directory to do it in, `TRIMTAB_ATTACK_REPORT` a file for the figures, `TRIMTAB_SEED` the seed
+//! (the commit without it).
 
 mod attack;
 mod planned;
@@ -27,19 +27,19 @@ use attack::{ROLES, deletion, hosts, world};
 /// One attack at a time: two would share the processors, and fewer would come in between.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Not a test: what an attacker's process runs.
+/// Not a test: runs as an attacker's process.
 #[test]
 fn attacker() {
     world::attack_if_asked();
 }
 
-/// Not a test: what a process runs that deletes and is killed.
+/// Not a test: runs as the process that deletes and is killed.
 #[test]
 fn remover() {
     deletion::remove_if_asked();
 }
 
-/// Not a test: what a process runs that deletes beside another.
+/// Not a test: runs as the process that deletes beside another.
 #[test]
 fn host() {
     hosts::host_if_asked();
@@ -62,7 +62,7 @@ struct Told {
 enum By {
     One,
     Killed(usize),
-    /// By two at once, one of which is lost so many times.
+    /// By two processes at once, one of which is lost this many times.
     Two(usize),
 }
 
@@ -95,7 +95,7 @@ impl Told {
         outcomes
     }
 
-    /// Shows the figures, keeps them for whoever wants them, and holds them to what must be.
+    /// Prints the figures, writes them to the report, and checks them.
     fn check(&self) {
         let count = |fact| self.ledger.facts.get(fact).copied().unwrap_or(0);
         let facts: BTreeMap<_, _> =
@@ -123,7 +123,7 @@ impl Told {
         assert!(first.is_empty(), "{} (seed {}): {first:#?}", self.wrong.len(), self.seed);
         let deleted = outcomes.get("deleted").copied().unwrap_or(0);
         assert!(deleted > 0, "nothing was deleted: {outcomes:?}");
-        assert!(deleted < self.ended.len(), "nobody came in between: {outcomes:?}");
+        assert!(deleted < self.ended.len(), "no attacker came in between: {outcomes:?}");
         for role in ROLES {
             assert!(self.ledger.acts[role] > 0, "the {role} did nothing");
         }

@@ -1,5 +1,5 @@
-//! Shards that somebody else wrote: any codec, either version of the pages, plain, dictionary or packed
-//! values, every column optional and numbers of either width, as importers write them.
+//! Shards that other programs wrote: any codec, either version of the pages, plain, dictionary or
+//! packed values, every column optional and numbers of either width, as importers write them.
 
 mod support;
 
@@ -18,8 +18,9 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use support::{AS_OF_S, row, twin};
 
-/// Every column optional, in an order of its own, owners as wide numbers with a sign, lists as Polars and
-/// Arrow have them, and a column that nobody asked for. Pools come last, so that a shard can be without.
+/// Every column optional, in an order of its own, owners as wide numbers with a sign, lists as
+/// Polars and Arrow have them, and a column that is never asked for. Pools come last, so that a
+/// shard can be without.
 const MESSAGE: &str = "message root {
     optional int64 uid;
     optional binary name;
@@ -85,7 +86,7 @@ fn lists(group: &mut Group<'_>, rows: &[Row]) {
     leaf::<Int64Type>(group, &values, &present, Some(&begins));
 }
 
-/// Where there is no pool, there is an empty name in every other row, as some tools have it.
+/// A missing pool is an empty name in every other row, as some tools have it.
 fn pools(group: &mut Group<'_>, rows: &[Row]) {
     let pool_of = |(place, row): (usize, &Row)| {
         let pool = row.entry.layout.as_ref().and_then(|layout| layout.pool.as_deref());

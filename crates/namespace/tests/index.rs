@@ -1,4 +1,4 @@
-//! What is written into a shard is what is read out of it, and rubbish is refused with its name.
+//! A shard reads back as it was written, and rubbish is refused with its name.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Deletion by identity on a real file system: what goes, what is kept and why.
+//! Deletion by identity on a real file system: which files go, which are kept and why.
 
 mod planned;
 
@@ -220,7 +220,7 @@ fn other_names_keep_a_file_unless_the_policy_lets_it_go() {
     let linked = Rules { linked: true, ..rules() };
     let allocated = entry_of(&path).allocated_bytes;
     let mut removal = world.removal_by(&plan, linked.clone(), settings());
-    // Two batches: what the first one did to the file must not keep its last name.
+    // Two batches: the first one's change of the file must not keep its last name.
     let (first, second) = (removal.delete(0, 2).unwrap(), removal.delete(2, 1).unwrap());
     assert_eq!((names(&first), names(&second)), (vec!["deleted"; 2], vec!["deleted"]));
     assert_eq!((first.freed_bytes, second.freed_bytes), (0, allocated));
@@ -363,8 +363,8 @@ fn a_row_of_the_quarantine_itself_is_exempt() {
     assert!(world.at(".quarantine/stranded/7-0").exists());
 }
 
-/// A recovery that was killed after it had put a file back, before it could say so: what it had
-/// taken is noted, and the file is there with another ctime.
+/// A recovery that was killed after it had put a file back, before it could report so: the files
+/// that it had taken are noted, and this file is in its place with another ctime.
 #[test]
 fn what_a_recovery_put_back_before_it_was_killed_is_not_called_touched() {
     for noted in [true, false] {
@@ -400,10 +400,10 @@ fn a_place_that_others_can_reach_into_is_refused() {
         assert!(world.at("f").exists(), "{message}");
     };
     mode(&world.root(), 0o777).unwrap();
-    refused("anybody may write to the root");
+    refused("any user may write to the root");
     mode(&world.root(), 0o1777).unwrap();
     std::os::unix::fs::chown(world.root(), Some(1234), None).unwrap();
-    refused("the root is somebody else's");
+    refused("the root belongs to another user");
     std::os::unix::fs::chown(world.root(), Some(0), None).unwrap();
     assert_eq!(names(&world.delete(&plan)), ["deleted"]);
 }

@@ -14,7 +14,7 @@ use planned::{World, entry_of, files_below, names, note, whole_lines};
 
 const BATCH_ROWS: u64 = 64;
 
-/// Not a test: what the process runs that is killed. Its journal is one line before and one after
+/// Not a test: runs as the process that is killed. Its journal is one line before and one after
 /// each batch.
 #[test]
 fn child() {

@@ -72,7 +72,7 @@ fn known(row: &Row) -> (Vec<u8>, Known) {
     (joined(&bytes(column("parent")), &bytes(column("name"))), known)
 }
 
-/// Every row of an index, read by the Parquet library alone; a path that is there twice fails.
+/// Every row of an index, read by the Parquet library alone; a path that is listed twice fails.
 fn read(index: &Path, summary: &Summary) -> BTreeMap<Vec<u8>, Known> {
     let mut rows_by_path = BTreeMap::new();
     let mut listed: Vec<_> = summary.shards.iter().map(|shard| shard.name.clone()).collect();
@@ -150,8 +150,8 @@ fn base_of(index: &Path, summary: &Summary) -> BaseIndex {
     BaseIndex { id: "base".into(), parts: whole(shards), before_ns: i64::MAX, empty_again: false }
 }
 
-/// Of a tree that did not change nothing is written but its directories, whatever stops the scan; the
-/// root is always read.
+/// For an unchanged tree only the directories are written, whatever stops the scan; the root is
+/// always read.
 #[test]
 fn a_scan_from_an_earlier_index_is_stopped_and_goes_on() {
     let (tree, index) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -229,7 +229,7 @@ fn an_index_that_is_something_else_is_left_alone() {
     assert!(refused(&elsewhere).contains("another root"));
     let mut more = begun.clone();
     more.settings.wanted = Wanted { layout: true, ..Wanted::default() };
-    assert!(refused(&more).contains("asked for"));
+    assert!(refused(&more).contains("other options"));
     fs::remove_file(begun.index.join("scan-000000.parquet")).unwrap();
     assert!(matches!(scan(&begun, &Control::default()), Err(Error::Data { .. })));
     fs::write(begun.index.join(CHECKPOINT), b"rubbish").unwrap();
@@ -261,7 +261,7 @@ fn a_disk_that_is_full_ends_the_scan() {
     let options = options(tree.path(), index.path());
     let answer = namespace::scan::scan_into(&options, &Control::default(), |_, _| Full);
     assert!(matches!(answer, Err(Error::System { operation: "write", .. })), "{answer:?}");
-    // What was written down before still stands: the scan goes on from there.
+    // The last checkpoint is still valid: the scan goes on from there.
     check(tree.path(), index.path(), &scan(&options, &Control::default()).unwrap());
 }
 

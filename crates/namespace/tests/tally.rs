@@ -171,7 +171,7 @@ fn many_rows_are_counted_and_selected_as_few_are() {
 
 const SHARDS: &str = "TALLY_OF_SHARDS";
 
-/// Not a test of its own: what the next one starts as a process.
+/// Not a test of its own: runs as the process that the next test starts.
 #[test]
 fn a_process_of_its_own() {
     let Ok(shards) = std::env::var(SHARDS) else { return };

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyEllipsis};
 
 pub(crate) fn family_of(name: &str) -> PyResult<Family> {
-    let reason = || format!("family is {name}: it is classic, optimize-scan, el9 or ordered");
+    let reason = || format!("family is {name}: must be classic, optimize-scan, el9 or ordered");
     Family::of(name).ok_or_else(|| PyValueError::new_err(reason()))
 }
 

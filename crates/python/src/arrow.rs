@@ -1,7 +1,8 @@
-//! Columns handed to Python as they lie in memory, by Arrow's C data interface.
+//! Columns handed to Python as they are in memory, by Arrow's C data interface.
 //!
-//! Whoever takes an array over calls its `release`, which frees what it owns; an array that nobody took is
-//! released with its capsule. Layout and rules: "The Arrow C data interface", 1.0, with binary views of 1.4.
+//! A consumer that takes an array over calls its `release`, which frees what it owns; an array that
+//! was never taken over is released with its capsule. Layout and rules: "The Arrow C data
+//! interface", 1.0, with binary views of 1.4.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
@@ -43,13 +44,13 @@ struct Array {
     private_data: *mut c_void,
 }
 
-/// What a schema owns.
+/// Memory that a schema owns.
 struct SchemaOwned {
     name: CString,
     children: Vec<*mut Schema>,
 }
 
-/// What an array owns.
+/// Memory that an array owns.
 struct ArrayOwned {
     #[expect(dead_code, reason = "dropped with it")]
     held: Box<dyn Send>,
@@ -57,7 +58,7 @@ struct ArrayOwned {
     children: Vec<*mut Array>,
 }
 
-// SAFETY: all that they point to belongs to them alone, and is freed by whoever drops them.
+// SAFETY: their pointers are not shared, and their last owner frees the memory.
 unsafe impl Send for Schema {}
 // SAFETY: the same.
 unsafe impl Send for Array {}
@@ -87,7 +88,7 @@ unsafe extern "C" fn release_array(array: *mut Array) {
 impl Drop for Schema {
     fn drop(&mut self) {
         if let Some(release) = self.release {
-            // SAFETY: it has not been released, for nobody has taken it over.
+            // SAFETY: it has not been released, because it has not been taken over.
             unsafe { release(self) };
         }
     }
@@ -96,7 +97,7 @@ impl Drop for Schema {
 impl Drop for Array {
     fn drop(&mut self) {
         if let Some(release) = self.release {
-            // SAFETY: it has not been released, for nobody has taken it over.
+            // SAFETY: it has not been released, because it has not been taken over.
             unsafe { release(self) };
         }
     }
@@ -121,7 +122,7 @@ impl Schema {
 }
 
 impl Array {
-    /// Returns an array of buffers that lie in what is held.
+    /// Returns an array of buffers in memory that it owns.
     fn new(
         length: usize,
         nulls: usize,

@@ -1,4 +1,4 @@
-//! What many users hold, for Python: arrays of NumPy, changed in place.
+//! Bytes held by many users, for Python: arrays of NumPy, changed in place.
 
 use flash::books::{Entry, book as add};
 use pyo3::buffer::PyBuffer;

@@ -18,7 +18,8 @@ type Failed = Vec<(Vec<u8>, i32)>;
 /// Stripes, each with its directory.
 type Stripes = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The root, what is gone, what failed with its error number, what has too many names, stripes.
+/// The root, objects that are gone, failed ones with error numbers, those with too many names,
+/// stripes.
 type Answer = (Vec<u8>, Vec<Vec<u8>>, Failed, Vec<Vec<u8>>, Stripes);
 
 /// Error numbers of a FID that names nothing any more.
@@ -51,7 +52,7 @@ fn opened(root: &Path, patience: &Patience) -> Result<Root, Error> {
     patience.call(move || Ok(Root::open(&path))).map_err(late)?
 }
 
-/// Which files and directories lie in directories now.
+/// Files and directories that are in directories now.
 #[pyfunction]
 #[pyo3(signature = (root, ids, *, threads = 0, deadline_s = 60.0))]
 pub fn children(
@@ -92,7 +93,7 @@ pub fn look_up(
     let ids = identities(&ids)?;
     let name = out.file_name().and_then(|name| name.to_str());
     let (Some(directory), Some(name)) = (out.parent(), name) else {
-        return Err(PyValueError::new_err("out is no file's name"));
+        return Err(PyValueError::new_err("out is not a file name"));
     };
     let wanted = Wanted { project, layout, lustre: true, exact_sizes };
     let looked = py

@@ -15,7 +15,7 @@ pub(crate) fn named<T: Copy>(key: &str, name: &str, table: &[(&str, T)]) -> PyRe
     entry.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = table.iter().map(|(known, _)| *known).collect();
         let (last, others) = names.split_last().expect("a key has values");
-        PyValueError::new_err(format!("{key} is {name}: it is {} or {last}", others.join(", ")))
+        PyValueError::new_err(format!("{key} is {name}: must be {} or {last}", others.join(", ")))
     })
 }
 

@@ -112,7 +112,7 @@ impl OstFleet {
         ] {
             if length != columns {
                 return Err(PyValueError::new_err(format!(
-                    "{name} has {length} values: there is one for each of {columns} columns"
+                    "{name} has {length} values: must be one for each of {columns} columns"
                 )));
             }
         }

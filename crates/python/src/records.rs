@@ -20,7 +20,7 @@ enum List {
     Joined(Joining),
 }
 
-/// What some records became: rows, and what was refused.
+/// Result of a batch of records: rows, and refused records.
 #[pyclass(frozen, extends = Columns)]
 pub struct RecordBatch {
     refused: Vec<Refusals>,
@@ -38,7 +38,7 @@ type Shown<'py> = (String, u64, u64, Bound<'py, PyBytes>);
 
 #[pymethods]
 impl RecordReader {
-    /// Of records with tabs between their fields.
+    /// Creates a reader of records with tabs between their fields.
     #[new]
     #[pyo3(signature = (fields, *, root, beneath, terminator, joined, token, vanishing, closed, foreign, latest_ns, record_max_bytes, shown))]
     #[expect(clippy::too_many_arguments, reason = "one call, by name")]
@@ -97,7 +97,7 @@ impl RecordReader {
         }
     }
 
-    /// Hands over what the records since the last time became.
+    /// Returns the result of the records since the last call.
     fn take(&mut self, py: Python<'_>) -> PyResult<Py<RecordBatch>> {
         let Batch { columns, rows, records, vanished, refused } = match &mut self.list {
             List::Plain(records) => records.take(),
@@ -127,7 +127,8 @@ fn named(fields: Vec<(String, String, String)>) -> PyResult<Vec<Field>> {
 
 #[pymethods]
 impl RecordBatch {
-    /// What was refused: reasons with their numbers in the order they came up, and the first of it.
+    /// Refused records: reasons with their counts in the order they came up, and the first
+    /// refusals.
     fn refused<'py>(&self, py: Python<'py>) -> (Counted, Vec<Shown<'py>>) {
         let shown = |one: &Refusal| {
             let text = PyBytes::new(py, &one.text);

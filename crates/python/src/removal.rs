@@ -17,7 +17,7 @@ use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 
 use crate::rules::{Rules, raised};
 
-/// Rows of a plan, each with the code of what became of it.
+/// Rows of a plan, each with the code of its outcome.
 type RowOutcomes = Vec<(u64, u8)>;
 
 /// The two kinds of deletion.
@@ -207,7 +207,7 @@ impl Removal {
         let names: Vec<Vec<u8>> = quarantines.into_iter().map(String::into_bytes).collect();
         self.work(py, |way| match way {
             Way::Name(removal) => removal.take_over(first, count, &names),
-            // What goes by FID is moved nowhere: there is only to see which files are there.
+            // Removal by FID moves nothing: only look which files still exist.
             Way::Fid(removal) => removal.recover(first, count),
         })
     }
@@ -215,7 +215,7 @@ impl Removal {
     fn sweep(&self, py: Python<'_>) -> PyResult<(RowOutcomes, Vec<Vec<u8>>)> {
         let swept = self.locked(py, |way| match way {
             Way::Name(removal) => removal.sweep(),
-            // What goes by FID is moved nowhere.
+            // Removal by FID moves nothing.
             Way::Fid(_) => Ok(Swept::default()),
         })?;
         Ok((swept.rows, swept.waiting))
@@ -239,7 +239,7 @@ impl Removal {
         let answer = py.detach(|| match self.0.lock() {
             Ok(mut way) => work(&mut way),
             Err(_) => {
-                let message = "an earlier batch broke off: make a new removal and recover";
+                let message = "an earlier batch failed: create a new removal and recover";
                 Err(namespace::Error::Refused(message.into()))
             }
         });
@@ -247,26 +247,26 @@ impl Removal {
     }
 }
 
-/// The file that a descriptor of the caller's stands for.
+/// Opens again the file of a caller's descriptor.
 fn file_of(number: RawFd, path: &Path) -> namespace::Result<File> {
     if number < 0 {
-        return Err(namespace::Error::Usage(format!("{number} is no descriptor")));
+        return Err(namespace::Error::Usage(format!("{number} is not a descriptor")));
     }
-    // SAFETY: it is used for this one call; a number that stands for nothing is an error of it.
+    // SAFETY: it is used for this one call, which fails for a number that is not open.
     let again = unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned();
     again.map(File::from).map_err(|error| namespace::Error::system("dup", path, error))
 }
 
-/// The root that a descriptor of the caller's stands for.
+/// Opens again the root of a caller's descriptor.
 fn root_of(number: RawFd, path: &Path) -> namespace::Result<Root> {
     if number < 0 {
-        return Err(namespace::Error::Usage(format!("{number} is no descriptor")));
+        return Err(namespace::Error::Usage(format!("{number} is not a descriptor")));
     }
-    // SAFETY: it is used for this one call; a number that stands for nothing is an error of it.
+    // SAFETY: it is used for this one call, which fails for a number that is not open.
     Root::again(unsafe { BorrowedFd::borrow_raw(number) }, path)
 }
 
-/// What became of a batch of rows.
+/// Outcome of a batch of rows.
 #[pyclass(module = "trimtab._core", frozen, get_all)]
 pub struct RemovalBatch {
     outcomes: Vec<u8>,
@@ -301,7 +301,7 @@ pub(crate) fn outcomes(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Outcome::TABLE.map(|(outcome, name)| (outcome as u8, name)).into_py_dict(py)
 }
 
-/// What is in a quarantine besides files that were taken.
+/// Names in a quarantine besides files that were taken.
 pub(crate) fn quarantine(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let files = removal::CELL_FILES.map(|(name, bytes, row)| (text(name), (bytes, row)));
     let names = [
@@ -327,7 +327,7 @@ pub(crate) fn quarantines(py: Python<'_>, root: PathBuf) -> PyResult<Vec<Bound<'
     Ok(names.iter().map(|name| PyBytes::new(py, name)).collect())
 }
 
-/// The files that lie in quarantines beneath a root, a dict each; with `restore`, put back.
+/// The files in quarantines beneath a root, a dict each; with `restore`, put back.
 #[pyfunction]
 #[pyo3(signature = (root, *, restore = false, into = None))]
 pub(crate) fn files_aside<'py>(

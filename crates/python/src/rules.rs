@@ -73,7 +73,7 @@ fn counted_of(names: &[String]) -> PyResult<Counted> {
 /// An error of the core as an exception: a failed system call is an `OSError`, wrong use a
 /// `ValueError`, an invalid file a `trimtab.base.error.DataError`, a safety rule a `RefusedError`.
 pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
-    raised_with(py, error, "make this file again: scan or import once more")
+    raised_with(py, error, "create this file again: repeat the scan or the import")
 }
 
 /// The same with another hint about what to do with an invalid file.

@@ -19,7 +19,7 @@ use crate::tally::{Source, parts};
 /// Threads by default: a local file system answers from memory, a parallel one from afar.
 const LUSTRE_THREADS: usize = 64;
 
-/// What to do about a file of the index that an interrupted scan has left damaged.
+/// Advice for an index file that an interrupted scan has left damaged.
 const HINT: &str = "remove the directory of the index and scan again";
 
 /// How far a scan is.
@@ -35,7 +35,7 @@ pub struct ScanProgress {
     elapsed_s: f64,
 }
 
-/// What a scan came to.
+/// Result of a scan.
 #[pyclass(module = "trimtab._core", frozen, get_all)]
 pub struct ScanResult {
     entries: u64,
@@ -168,13 +168,13 @@ impl NamespaceScan {
 
     fn start(&self) -> PyResult<()> {
         if self.started.swap(true, Ordering::Relaxed) {
-            return Err(PyRuntimeError::new_err("a scan starts once; make another one"));
+            return Err(PyRuntimeError::new_err("a scan starts once; create another one"));
         }
         let (options, running) = (self.options.clone(), Arc::clone(&self.running));
         let thread = std::thread::Builder::new().name("scan".into()).spawn(move || {
             let work = || scan(&options, &running.control);
             let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            let panicked = |_| Err(Error::data(&options.root, "the scan itself broke: a bug"));
+            let panicked = |_| Err(Error::data(&options.root, "the scan failed because of a bug"));
             let ended = caught.unwrap_or_else(panicked);
             *running.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(ended));
             running.end.notify_all();

@@ -22,7 +22,7 @@ pub fn csv_head<'py>(
 }
 
 /// Number, beginning and end of the records of a part of a table, then the columns asked for; number, place
-/// and reason of what was refused; how many records there are, and their length.
+/// and reason of refused records; how many records there are, and their length.
 #[pyfunction]
 pub fn csv_rows(
     py: Python<'_>,

@@ -31,7 +31,7 @@ pub(crate) fn parts(shards: Vec<Source>) -> Vec<Part> {
     shards.into_iter().map(part).collect()
 }
 
-/// Counts what lies in the shards of an index.
+/// Counts the entries in the shards of an index.
 #[pyfunction]
 #[pyo3(signature = (shards, rules, *, threads = 0, users = true, projects = false, osts = false))]
 pub fn tally(

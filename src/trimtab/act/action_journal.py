@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 SUFFIX: Final = ".journal.jsonl"
 LARGEST_BYTES: Final = 16 * 1024**2
 """Some 30,000 actions; reading them takes half a second."""
-CHANGED_HINT: Final = "nothing is changed by it any more: keep it, and see who wrote to it"
+CHANGED_HINT: Final = "it can no longer be used: keep it, and find out who wrote to it"
 _UNRELEASED_HINT: Final = (
     "see which of its actions have not ended, and move it to another directory"
 )
 _LONGEST_BYTES: Final = 64 * 1024
-"""Of a line."""
+"""Maximum size of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class RangeLine(StrictLine):
 
 @dataclass(frozen=True, slots=True)
 class ActionEnd(StrictLine):
-    """What became of an instruction."""
+    """Outcome of an instruction."""
 
     at: datetime
     action: str
@@ -140,14 +140,14 @@ Line = ApplyLine | ActionBegin | RangeLine | ActionEnd | ContinuesLine
 
 @dataclass(frozen=True, slots=True)
 class Journalled:
-    """What a journal says was done.
+    """Actions recorded in a journal.
 
     Attributes
     ----------
     actions
-        In the order in which they were begun; without an outcome where the journal has none.
+        Actions in the order in which they were begun; without an outcome if the journal has none.
     ranges
-        Action to the ranges of its trim that ended.
+        Action to the completed ranges of its trim.
     """
 
     actions: tuple[Action, ...]
@@ -174,7 +174,7 @@ class ActionJournal:
     Attributes
     ----------
     lines
-        Those that it had when it was opened.
+        Lines that it had when it was opened.
     """
 
     def __init__(self, file: ChainedFile, lines: tuple[Line, ...], site: str) -> None:
@@ -186,7 +186,7 @@ class ActionJournal:
 
     @functools.cached_property
     def past(self) -> Journalled:
-        """What was done before it was opened.
+        """Actions before it was opened.
 
         Raises
         ------
@@ -216,7 +216,7 @@ class ActionJournal:
         Raises
         ------
         UnreadableError
-            It could not be written: nothing more may be done, since nobody would know of it.
+            It could not be written: nothing more may be done, since it would be unrecorded.
         """
         self._file.append(line_adapter(Line).dump_json(line))
         self._written.append(line)
@@ -234,13 +234,13 @@ def opened(
 ) -> Iterator[ActionJournal]:
     """Open the journal of a site to write it; one process at a time.
 
-    One that is full is put aside when it is closed, once nothing in it is open, and the next one is
-    bound to its last line: each visit reads the whole of the present one.
+    A full journal is put aside when it is closed, once no action in it is open, and the next one is
+    chained to its last line: each visit reads the whole of the current one.
 
     Raises
     ------
     RefusedError
-        Another process has it open, or somebody else can write to it.
+        Another process has it open, or another user can write to it.
     DataError
         It was changed or damaged.
     UnreadableError
@@ -335,12 +335,12 @@ def begin_line(action: Action) -> ActionBegin:
 
 
 def journalled(lines: tuple[Line, ...], site: str) -> Journalled:
-    """Return the actions that lines tell of.
+    """Return the actions that lines record.
 
     Raises
     ------
     DataError
-        An action ends that did not begin, or an outcome is none.
+        An action ends that did not begin, or an outcome is unknown.
     """
     actions: dict[str, Action] = {}
     ranges: dict[str, tuple[RangeLine, ...]] = {}
@@ -365,7 +365,7 @@ def journalled(lines: tuple[Line, ...], site: str) -> Journalled:
 
 
 def ended(action: Action, line: ActionEnd) -> Action:
-    """Return an action with what became of it."""
+    """Return an action with its outcome."""
     return replace(
         action,
         until=line.at,
@@ -400,14 +400,14 @@ _KINDS: Final = {
     "migrate": EventKind.NOTE,
 }
 _NAMED: Final = 3
-"""So many actions and settings are named: an explanation shows the beginning of an entry."""
+"""Actions and settings named in an entry, of which an explanation shows only the beginning."""
 _ID_SHOWN: Final = 13
 
 
 def log_actions(store: Store, site: str, actions: Iterable[Action]) -> None:
     """Write an event for each kind of change; what the log book has already is not repeated.
 
-    An event has the id of the first action that it tells of.
+    An event has the id of the first action that it covers.
     """
     wrote = [each for each in actions if each.outcome is not None and each.outcome.wrote]
     if not wrote:

@@ -40,44 +40,45 @@ if TYPE_CHECKING:
     from trimtab.store.store import Store
 
 LEASE: Final = timedelta(minutes=10)
-"""The right to act is renewed before each instruction; of a process that hangs it lapses then."""
+"""Duration of the right to act, which is renewed before each instruction."""
 RIGHT_LOST: Final = "right-lost"
 GivesWay = Callable[[float], bool]
-"""Whether something that goes before is due within so many seconds."""
+"""Whether work of higher precedence is due within a number of seconds."""
 COUNTED_AFTER_S: Final = (0.5, 2.0, 5.0, 10.0)
-"""Pauses before the counters of discards are looked at again. On loop devices those of XFS moved
-at once, and had all of a trim 0.2 s later."""
+"""Pauses before the counters of discards are read again. On loop devices those of XFS moved at
+once, and had all of a trim 0.2 s later."""
 PERMANENT_BEFORE: Final = "permanent_before"
 
 
 def never(seconds: float) -> bool:
-    """Give way to nothing."""
+    """Return ``False``: give way to nothing."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class ActingSurroundings:
-    """What carrying out needs.
+    """Dependencies and limits for carrying out a plan.
 
     Attributes
     ----------
     token
-        Of the right to act (`Store.take_right`); it must still be the newest at each instruction.
+        Token of the right to act (`Store.take_right`); it must still be the newest at each
+        instruction.
     range_bytes
-        Of one step of a trim.
+        Size of one step of a trim.
     resume
-        Target to where its last trim was interrupted, in bytes.
+        Target to the byte at which its last trim was interrupted.
     gives_way
-        Where it says so no instruction is begun, and a trim ends after its present range, to be
+        If it returns true no instruction is begun, and a trim ends after its current range, to be
         resumed.
     together
-        On so many servers is something done at once; one thing at a time on each.
+        Number of servers that change at the same time; one change at a time on each.
     seen
-        The site at the beginning of a stage of trims.
+        Snapshot of the site at the beginning of a stage of trims.
     lock
-        Held while the journal or the store is written: several servers' changes do so.
+        Held while the journal or the store is written, since changes on several servers write them.
     stopping
-        No instruction is begun any more, and every trim ends after its present range.
+        If set, no further instruction is begun, and every trim ends after its current range.
     """
 
     driver: Driver
@@ -111,10 +112,10 @@ def apply(
     surroundings: ActingSurroundings,
     progress: Callable[[Action], None] = lambda action: None,
 ) -> tuple[Action, ...]:
-    """Carry out a plan and return what became of each instruction that was begun.
+    """Carry out a plan and return the outcome of each instruction that was begun.
 
-    A stage begins only when every instruction of the stage before was done. Whatever happens, what
-    was begun stands in the journal.
+    A stage begins only when every instruction of the previous stage was done. Whatever happens, the
+    journal records what was begun.
 
     Raises
     ------
@@ -183,7 +184,7 @@ def _in_order(
     surroundings: ActingSurroundings,
     progress: Callable[[Action], None],
 ) -> list[Action]:
-    """Carry out one instruction after another, until something goes before or forbids the rest."""
+    """Carry out instructions in order, until other work has precedence or a result forbids more."""
     actions: list[Action] = []
     for instruction in instructions:
         if surroundings.stopping.is_set() or surroundings.gives_way(0.0):
@@ -216,10 +217,10 @@ def _at_once(
 
 
 def _with_effects(actions: list[Action], surroundings: ActingSurroundings) -> list[Action]:
-    """Return trims with what the counters of discards say of them, and keep it.
+    """Return trims with the evidence of the discard counters, and store it.
 
-    XFS has discards done after fstrim has ended (since Linux 6.7), and a device counts one that is
-    done: a counter that has not moved yet is looked at again.
+    XFS completes discards after fstrim has ended (since Linux 6.7), and a device counts completed
+    ones: a counter that has not moved yet is read again.
     """
     waiting = {action.id: action for action in actions if _has_trimmed(action)}
     effects: dict[str, str] = {}
@@ -261,12 +262,12 @@ def _effect(action: Action, after: Snapshot, surroundings: ActingSurroundings) -
     if counted is None or before is None or counted < before:
         return None
     if counted == before == 0:
-        return None  # some devices never count: that of md is none of its drives'
+        return None  # some devices never count: md's own device does not count its drives' discards
     return "seen" if counted > before else "none"
 
 
 def _is_alarming(action: Action) -> bool:
-    """Return whether what came of an action forbids even what does not depend on it."""
+    """Return whether the outcome of an action forbids even independent instructions."""
     return action.instruction.kind is ActionKind.MIGRATE and action.outcome is Outcome.FAILED
 
 
@@ -301,7 +302,7 @@ def _keep_right(site: str, surroundings: ActingSurroundings) -> None:
 
 
 def _read_stage_again(actions: list[Action], surroundings: ActingSurroundings) -> list[Action]:
-    """Return the actions of a stage as their values are after all of it."""
+    """Return the actions of a stage with their values at its end."""
     written = [
         a for a in actions if a.instruction.kind is ActionKind.SET and a.outcome is Outcome.DONE
     ]
@@ -364,7 +365,7 @@ def _done(action: Action, surroundings: ActingSurroundings) -> _End:
 
 
 def _value_now(instruction: Instruction, driver: Driver) -> str | None:
-    """Return what a setting was left at: what is taken back later is known by it."""
+    """Return the value that a setting was left at, by which a later revert recognises it."""
     if instruction.setting is None:
         return None
     try:
@@ -375,7 +376,7 @@ def _value_now(instruction: Instruction, driver: Driver) -> str | None:
 
 
 def _end_of(answer: object, read_back: str | None = None) -> _End:
-    """Return what a driver's answer or error says of a change."""
+    """Return the outcome of a change from a driver's answer or error."""
     outcome, reason = outcome_of(answer)
     return _End(outcome, read_back, str(reason) or None)
 
@@ -407,7 +408,7 @@ def _set(action: Action, surroundings: ActingSurroundings) -> _End:
 
 
 def _set_permanently(action: Action, done: _End, surroundings: ActingSurroundings) -> _End:
-    """Set for every mount to come what was set now; where that fails, put the value back."""
+    """Set the new value for all future mounts too; if that fails, restore the old value."""
     driver, instruction = surroundings.driver, action.instruction
     target = instruction.target
     assert instruction.setting is not None
@@ -432,7 +433,7 @@ def _set_permanently(action: Action, done: _End, surroundings: ActingSurrounding
 
 
 def _permanent_value(action: Action, surroundings: ActingSurroundings) -> str | None:
-    """Return the permanent value to set; of a way back the one of before, ``None`` for none."""
+    """Return the permanent value to set: of a revert the previous one, ``None`` if it had none."""
     instruction = action.instruction
     if not instruction.reverts:
         return instruction.value
@@ -443,12 +444,12 @@ def _permanent_value(action: Action, surroundings: ActingSurroundings) -> str | 
 
 
 def _confirmed(end: _End, driver: Driver) -> _End:
-    """Let a change that was read back stay, where the servers put it back otherwise.
+    """Confirm a change that was read back, since the servers would revert it otherwise.
 
     Raises
     ------
     ToolError
-        They are going to put it back.
+        The servers are going to revert it.
     """
     if end.outcome is Outcome.DONE:
         why_not = driver.confirm()
@@ -458,7 +459,7 @@ def _confirmed(end: _End, driver: Driver) -> _End:
 
 
 def _trim(action: Action, surroundings: ActingSurroundings) -> _End:
-    """Trim a target, and note the counter that tells when the next is due."""
+    """Trim a target, and record the counter from which the next due time follows."""
     target = action.instruction.target
     seen = None if surroundings.seen is None else surroundings.seen.of(target)
     capacity = None if seen is None else seen.number("capacity_bytes")
@@ -527,7 +528,7 @@ def ranges(
 ) -> Iterator[tuple[int, int | None]]:
     """Yield start and length of each step over a target; the last one has no length.
 
-    The size that a file system states lacks its own metadata: what lies behind it is trimmed too.
+    The size that a file system reports lacks its own metadata; the space after it is trimmed too.
     """
     starts = range(begin_bytes, max(begin_bytes + 1, capacity_bytes), range_bytes)
     for start in starts:

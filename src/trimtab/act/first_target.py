@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trimtab.store.store import Store
 
 REFERENCES: Final = 3
-"""So many other targets are surveyed with it: what slows all of them is divided out."""
+"""Number of other targets surveyed with it, to divide out what slows all of them."""
 
 
 def first_targets(plan: Plan) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ def changed(actions: Sequence[Action], names: Sequence[str]) -> tuple[str, ...]:
 def measure(
     site: Site, store: Store, driver: Driver, observed: SiteObserved, names: Sequence[str]
 ) -> None:
-    """Measure first targets as the policy says: by a survey of OSTs, by a probe of the site.
+    """Measure first targets by the policy's means: a survey of OSTs, a probe of the site.
 
     Raises
     ------
@@ -123,11 +123,11 @@ def _references(observed: SiteObserved, names: Sequence[str]) -> tuple[str, ...]
 # Whether a target got slower after it was changed
 
 SURVEYS: Final = 5
-"""So many surveys, or runs, before a change and after it are compared."""
+"""Number of surveys, or runs, before and after a change that are compared."""
 EARLIER: Final = timedelta(days=90)
 """Older surveys say nothing about a change."""
 _SYSTEM: Final = ""
-"""In the place of a target: what a probe measures."""
+"""Name in place of a target: the whole file system, as a probe measures it."""
 
 
 def with_verdicts(
@@ -248,7 +248,7 @@ def _slower(
 def _awaited(
     rates: pl.DataFrame, changes: Sequence[Action], subjects: dict[str, str]
 ) -> frozenset[str]:
-    """Return first targets that were measured before their change: else none after it tells."""
+    """Return first targets measured before their change: otherwise no later one shows an effect."""
     import polars as pl
 
     first: dict[str, datetime] = dict(rates.group_by("target").agg(pl.col("at").min()).iter_rows())

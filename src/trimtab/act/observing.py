@@ -1,4 +1,4 @@
-"""What decisions rest on: a snapshot of now, the record before it, the ledger, work in progress."""
+"""Basis of decisions: a new snapshot, the earlier record, the ledger, and work in progress."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 
 LEDGER: Final = timedelta(days=30)
-"""What was set or closed is in force until it is taken back; of the rest so much counts."""
+"""Age up to which actions count; settings and closings count until they are reverted."""
 REPEATED_S: Final = {ActionKind.RESET_ALLOCATOR: 2 * 3600.0, ActionKind.TRIM: 2 * 86400.0}
-"""Or two of their intervals, where that is longer: a large site has a million in thirty days."""
+"""The same for frequent kinds, or two of their intervals if longer: a large site has a million in
+thirty days."""
 _READ_AGAIN: Final = timedelta(days=1)
 _LASTING: Final = (ActionKind.SET, ActionKind.CLOSE, ActionKind.OPEN)
 BASELINE: Final = timedelta(hours=1)
@@ -36,12 +37,12 @@ BASELINE: Final = timedelta(hours=1)
 def observe(
     site: Site, driver: Driver, store: Store, now: datetime, long_ago: LongAgo | None = None
 ) -> SiteObserved:
-    """Return a site as it is now; everything that could not be observed is said in it.
+    """Return a site as it is now, with the reason for everything that could not be observed.
 
     Parameters
     ----------
     long_ago
-        What earlier visits of this process read of the ledger; ``None``: nothing.
+        Part of the ledger that earlier visits of this process read; ``None``: nothing.
     """
     snapshot = driver.snapshot(now)
     latest = store.latest_snapshot(site.name)
@@ -60,9 +61,9 @@ def observe(
 
 
 class LongAgo:
-    """Actions of long ago that still count, kept in memory between two visits.
+    """Old actions that still count, kept in memory between two visits.
 
-    Each visit reads those that have become old since the one before it; all of them are read at
+    Each visit reads those that have become old since the previous visit; all of them are read at
     first, and once a day, as another process may have settled one.
     """
 
@@ -74,12 +75,12 @@ class LongAgo:
     def before(
         self, store: Store, site: str, until: datetime, reverted: Collection[str] = frozenset()
     ) -> tuple[Action, ...]:
-        """Return what was set or closed before a time and may be in force.
+        """Return settings and closings from before a time that may still be in force.
 
         Parameters
         ----------
         reverted
-            Ids of actions that were taken back since.
+            Ids of actions that were reverted since.
         """
         known, first, end = self._until, self._from, until - timedelta(microseconds=1)
         if first is None or known is None or not known <= until < first + _READ_AGAIN:
@@ -93,7 +94,7 @@ class LongAgo:
 def ledger(
     store: Store, site: Site, now: datetime, long_ago: LongAgo | None = None
 ) -> tuple[Action, ...]:
-    """Return the actions that decisions may rest on: those of lately, and what may be in force."""
+    """Return the actions that decisions are based on: recent ones, and what may be in force."""
     since, policies = now - LEDGER, site.policies
     recent = list(store.actions(site.name, since=since, kinds=set(ActionKind) - REPEATED_S.keys()))
     reverted = {name for action in recent for name in action.instruction.reverts}
@@ -112,7 +113,7 @@ def ledger(
 
 
 def busy(site: Site, store: Store, snapshot: Snapshot) -> dict[str, Message]:
-    """Return why targets must be left alone; the empty name stands for all."""
+    """Return why targets must be left alone; the empty name means all."""
     reasons: dict[str, Message] = {}
     for slot in store.open_slots(site.name):
         if slot.item.startswith(PROBE_PREFIX):

@@ -79,7 +79,7 @@ def plan_document(
 
 
 def plan_section(plan: Plan, *, planned: bool = True, apart: bool = False) -> Section:
-    """Return the instructions of a plan that was not begun, and what it leaves alone."""
+    """Return the instructions of a plan that was not begun, and the targets it leaves alone."""
     held = tuple(f"also held: {reason}" for reason in plan.held[1:])
     instructions = _instructions_table(plan.instructions, apart) if planned else None
     tables = instructions, _untouched_table(plan.untouched, apart)

@@ -1,9 +1,9 @@
 """Safeguards while a site is changed: a dead man's switch, paced trims, and checked moves of files.
 
-The dead man puts a value back when the process that wrote it dies before it has read the value
-again. Where the servers do that by themselves (`Driver.dead_man_s`), no child is needed. Elsewhere
-a child holds a pipe from this process. It gets a line before each write, and another when the value
-was read back. When the pipe ends in between, it writes the previous value.
+The dead man's switch restores a value when the process that wrote it dies before it has read the
+value back. If the servers do that by themselves (`Driver.dead_man_s`), no child is needed.
+Otherwise a child holds a pipe from this process. It gets a line before each write, and another when
+the value was read back. When the pipe ends in between, it writes the previous value.
 
 `Pacing` pauses between two steps of a trim while writes take longer than they did before it.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class DeadMan:
-    """The child that puts back; where there is none (``None``), nothing does.
+    """The child process that restores values; without one (``None``) nothing is restored.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class DeadMan:
 
     @contextlib.contextmanager
     def armed(self, instruction: Instruction) -> Iterator[None]:
-        """Have the value of before put back should this process die in the block."""
+        """Have the previous value restored if this process dies in the block."""
         self._tell(
             {
                 "target": instruction.target,
@@ -90,9 +90,9 @@ def dead_man(driver: Driver) -> Iterator[DeadMan]:
 
 
 def put_back(driver: Driver, reading: int) -> bool:
-    """Read what is written until the pipe ends, then put back what was not read back.
+    """Read lines until the pipe ends, then restore the value that was not read back.
 
-    Returns whether a value was put back. A value that another has changed since stays.
+    Returns whether a value was restored. A value that another process has changed since stays.
     """
     pending: dict[str, str] = {}
     with os.fdopen(reading, "rb") as lines:
@@ -114,12 +114,12 @@ NOTHING: Final = WriteTimes(0, 0.0)
 
 
 class Pacing:
-    """The write latency of targets that are trimmed, against what it was.
+    """Pauses of trims by the write latency of their targets, compared with that before the trim.
 
     Parameters
     ----------
     sleep
-        Waits for that many seconds.
+        Waits for a number of seconds.
     """
 
     def __init__(self, driver: Driver, policy: TrimPolicy, sleep: Callable[[float], None]) -> None:
@@ -128,7 +128,7 @@ class Pacing:
         self._last: dict[str, WriteTimes] = {}
 
     def begin(self, target: str) -> None:
-        """Note how long writes take before the trim: of some seconds, else of all so far."""
+        """Note the latency of writes before the trim: over some seconds, else over all so far."""
         earlier = self._driver.write_times(target)
         if isinstance(earlier, NotAvailable):
             return
@@ -142,7 +142,7 @@ class Pacing:
             self._usual_s[target] = usual_s
 
     def wait(self, target: str) -> float:
-        """Pause where writes since the last step were too slow; return the seconds it took."""
+        """Pause if writes since the last step were too slow; return the length in seconds."""
         times = self._driver.write_times(target)
         before = self._last.get(target)
         if isinstance(times, NotAvailable):
@@ -158,7 +158,7 @@ class Pacing:
         return self._policy.pause_s
 
     def rest(self, seconds: float) -> None:
-        """Pause for so long."""
+        """Pause for a number of seconds."""
         if seconds:
             self._sleep(seconds)
 
@@ -171,16 +171,16 @@ def _latency_s(before: WriteTimes, after: WriteTimes) -> float | None:
 
 LOOK_TIMEOUT_S: Final = 120.0
 START_S: Final = 120.0
-"""What a migration may take beyond the copying itself."""
+"""Time that a migration may take in addition to the copying itself."""
 SLOWER: Final = 4.0
-"""It may take so many times as long as its bandwidth says."""
+"""Factor by which copying may take longer than its bandwidth implies."""
 _BUSY: Final = 16
 _RENEW_S: Final = 60.0
 _LOOK: Final = """
 import hashlib, json, os, stat, sys
 path = os.fsencode(sys.argv[1])
 if not stat.S_ISREG(os.lstat(path).st_mode):
-    sys.exit("it is no regular file")
+    sys.exit("it is not a regular file")
 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 try:
     file = os.open(path, flags | os.O_NOATIME)
@@ -196,16 +196,16 @@ print(json.dumps({"mode": state.st_mode, "links": state.st_nlink, "inode": state
     "state": "%d %d %d" % (size, state.st_mtime_ns, state.st_ctime_ns),
     "content": "%d %d" % (size, state.st_mtime_ns), "sha256": digest.hexdigest()}))
 """
-"""Run for itself: a file of Lustre may hang whoever opens it. It reads up to 16 MiB."""
+"""Run as its own process: opening a file on Lustre may hang. It reads up to 16 MiB."""
 
 End = tuple[Outcome, str | None, str | None]
-"""What became of a file, where it lies then, and why."""
+"""Outcome for a file, its targets afterwards, and the reason."""
 
 
 def migrate(
     instruction: Instruction, driver: Driver, bytes_per_s: float, renew: Callable[[], None]
 ) -> End:
-    """Move one file off a target, if it is the file of the index and nobody has it open.
+    """Move one file off a target, if it is the file of the index and not open.
 
     ``lfs migrate --non-block`` copies into a file without a name and exchanges the layouts; it
     gives up if the file is open or being written, and a kill halfway leaves the file as it was.
@@ -223,7 +223,7 @@ def migrate(
     if reason is not None:
         return Outcome.SKIPPED, None, reason
     if instruction.target not in _targets(path, driver):
-        return Outcome.SKIPPED, None, "it does not lie there any more"
+        return Outcome.SKIPPED, None, "it is no longer on that target"
     size_bytes = int(before["state"].split()[0])
     limit_mib = max(1, int(bytes_per_s / 2**20))
     argv = ("lfs", "migrate", "--non-block", "-W", f"{limit_mib}M", "--copy", path, path)
@@ -249,7 +249,7 @@ def migrate(
 
 
 def _compared(path: str, target: str, before: dict[str, Any], driver: Driver) -> End:
-    """Return whether the file is the same, and lies elsewhere."""
+    """Return whether the file is unchanged and on another target."""
     after = _look(path)
     targets = _targets(path, driver)
     place = ",".join(targets) or None
@@ -261,18 +261,18 @@ def _compared(path: str, target: str, before: dict[str, Any], driver: Driver) ->
     else:
         return Outcome.UNKNOWN, place, "it was changed right after it was moved: not compared"
     if target in targets or not targets:
-        return Outcome.NOT_STORED, place, f"it still lies on {target}, or nobody knows where"
+        return Outcome.NOT_STORED, place, f"it is still on {target}, or its targets are unknown"
     return Outcome.DONE, place, None
 
 
 def _another(
     path: str, instruction: Instruction, seen: dict[str, Any], driver: Driver
 ) -> str | None:
-    """Return why what is at a path is not the file of the index, as it was then."""
+    """Return why a path does not have the file of the index, unchanged; ``None`` if it has."""
     import stat
 
     if not stat.S_ISREG(seen["mode"]) or seen["links"] != 1:
-        return "it is no regular file with one name"
+        return "it is not a regular file with one name"
     if seen["state"] != instruction.before:
         return "it was changed since the index was made"
     known = instruction.setting or ""
@@ -286,7 +286,7 @@ def _another(
 
 
 def _look(path: str) -> dict[str, Any] | Message:
-    """Return what a file is, with a checksum of parts of it; its time of access stays."""
+    """Return the attributes of a file and a checksum of parts of it; its access time stays."""
     argv = (sys.executable, "-I", "-S", "-c", _LOOK, path)
     result = execute(argv, timeout_s=LOOK_TIMEOUT_S)
     if result.problem is not None:

@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ActingPlace:
-    """A site whose store is open, in the time that passes there.
+    """A site with its open store and its clock.
 
     Attributes
     ----------
     open_acting
-        `open_acting_driver`, or what stands for it.
+        `open_acting_driver`, or a substitute for it.
     sleep
-        Waits for that many seconds, by the same clock.
+        Waits for a number of seconds, by the same clock.
     long_ago
-        What earlier visits read of the ledger.
+        Part of the ledger that earlier visits read.
     """
 
     site: Site
@@ -74,12 +74,12 @@ class ActingPlace:
         return observe(self.site, driver, self.store, self.clock(), self.long_ago)
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Keep what the site looks like after a change: an older one contradicts the ledger."""
+        """Store a snapshot taken after a change, since an older one contradicts the ledger."""
         self.store.add_snapshot(self.site.name, snapshot)
 
 
 def settle(place: ActingPlace, surroundings: ActingSurroundings) -> tuple[Action, ...]:
-    """Find out what became of actions of processes that were killed, and return these."""
+    """Determine the outcome of actions of killed processes, and return these actions."""
     journal, site = surroundings.journal, place.site.name
     settled = recover(journal, place.store, surroundings.driver, site, place.clock())
     # A process that was killed may not have written its last run there.
@@ -95,9 +95,9 @@ def carry_out(
     surroundings: ActingSurroundings,
     progress: Callable[[Action], None] = lambda action: None,
 ) -> tuple[Action, ...]:
-    """Carry out a plan that is not held; what was done is in the log book, also of a part.
+    """Carry out a plan that is not held; the log book has what was done, also if only a part was.
 
-    Where the site wants it the first target of a rollout is measured before and after.
+    If the site requires it, the first target of a rollout is measured before and after.
     """
     if plan.held:
         return ()
@@ -115,7 +115,7 @@ def apply_and_log(
     surroundings: ActingSurroundings,
     progress: Callable[[Action], None] = lambda action: None,
 ) -> tuple[Action, ...]:
-    """Carry out a plan; what was done is in the log book, also of a part."""
+    """Carry out a plan; the log book has what was done, also if only a part was."""
     begun = surroundings.clock()
     try:
         return apply(plan, surroundings, progress)
@@ -169,20 +169,20 @@ def carrying_out(place: ActingPlace, gives_way: GivesWay = never) -> Iterator[Ac
         )
 
 
-# After a kill: the ledger is filled from the journal, and what was open is looked at again
+# After a kill: the ledger is filled from the journal, and open actions are checked
 
 _REGISTRATIONS: Final = {ActionKind.REGISTER: True, ActionKind.DEREGISTER: False}
-"""Whether the MDT then has a user."""
+"""Whether the MDT has a user afterwards."""
 MARGIN: Final = timedelta(minutes=2)
-"""A server begins a write that long after the journal's line at the most."""
+"""Maximum time from the journal's line to the beginning of a server's write."""
 
 
 def recover(
     journal: ActionJournal, store: Store, driver: Driver, site: str, now: datetime
 ) -> tuple[Action, ...]:
-    """Settle every action that was begun and did not end, and return them.
+    """Settle every action that was begun and did not end, and return these actions.
 
-    The ledger afterwards has whatever the journal has.
+    Afterwards the ledger has all that the journal has.
     """
     done = journal.past
     first = min((action.at for action in done.actions), default=None)
@@ -201,7 +201,7 @@ def recover(
 
 
 def _end_of(action: Action, driver: Driver, now: datetime) -> ActionEnd:  # noqa: C901
-    """Return what is to be said of an action whose process was killed."""
+    """Return the end to record for an action whose process was killed."""
     instruction = action.instruction
     outcome, state = Outcome.UNKNOWN, None
     detail = "its process was killed: whether it was done is not known"

@@ -34,7 +34,7 @@ class PlanDocument:
     actions
         Completed actions; empty without ``--apply``.
     troubles
-        What is wrong at the site, by the snapshot that the plan is made of; not printed.
+        Problems of the site, by the snapshot that the plan is based on; not printed.
     """
 
     store: str
@@ -62,17 +62,17 @@ def visit(
 ) -> PlanDocument:
     """Observe a site, decide, and with ``applying`` carry the plan out.
 
-    Where there is nothing to change nothing is written, not even the right to act.
+    If there is nothing to change, nothing is written, not even the right to act.
 
     Parameters
     ----------
     policy
-        One of `CONTROLLERS`; ``again`` are tunables with what was reverted, ``migrate`` moves files
-        off full targets, ``revert`` and ``reopen`` take back what was done.
+        One of `CONTROLLERS`; ``again`` is tunables including reverted values, ``migrate`` moves
+        files off full targets, ``revert`` and ``reopen`` undo earlier actions.
     targets
-        Only these, as ``OST[0000-0003]``.
+        Only these targets, as ``OST[0000-0003]``.
     action
-        Beginning of the id of the action to revert; all where ``None``.
+        Beginning of the id of the action to revert; ``None``: all.
     expected
         `Plan.id` that a person has seen: another plan is not applied.
     index
@@ -81,7 +81,7 @@ def visit(
     Raises
     ------
     RefusedError
-        It is held, or another process acts on the site.
+        The plan is held, or another process acts on the site.
     TrimtabError
         The site cannot be opened, or the store or journal cannot be used.
     """

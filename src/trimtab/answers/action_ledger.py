@@ -1,4 +1,4 @@
-"""The ledger of actions on a site: what was changed, and how the runs before and after compare."""
+"""The ledger of actions on a site: its changes, and how the runs before and after compare."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 PLANS: Final = 10
-"""The effects of so many plans are worked out, the newest."""
+"""Number of plans, the newest, whose effects are computed."""
 
 
 def ledger(
@@ -31,12 +31,12 @@ def ledger(
 ) -> tuple[tuple[Action, ...], tuple[PlanEffect, ...]]:
     """Return the actions on a site, and the effect of the newest plans that changed something.
 
-    Both are the oldest first. Without a site file no effect is worked out.
+    Both are the oldest first. Without a site file no effect is computed.
 
     Parameters
     ----------
     since, until, limit
-        As `Store.actions` has them.
+        As in `Store.actions`.
     """
     actions = store.actions(place.name, since=since, until=until, limit=limit)
     if place.site is None:

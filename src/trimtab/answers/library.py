@@ -1,4 +1,4 @@
-"""What notebooks and programs call: a site's record as frames, verdicts and charts."""
+"""Functions for notebooks and programs: a site's record as frames, verdicts and charts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Time = str | datetime
 
 @dataclass(slots=True)
 class SiteRecord:
-    """What is kept of one site; `trimtab.open` returns it.
+    """The stored record of one site; `trimtab.open` returns it.
 
     Every frame has the columns that its method names, also where it has no rows; times are UTC.
     Use it in a ``with`` statement, or call `close`.
@@ -41,7 +41,7 @@ class SiteRecord:
 
     @property
     def name(self) -> str:
-        """Return the name under which the site is kept."""
+        """Return the name under which the site is stored."""
         return self.place.name
 
     def close(self) -> None:
@@ -148,17 +148,17 @@ class SiteRecord:
     ) -> JudgedSite:
         """Return the verdicts, change points and slow targets of every series.
 
-        ``judgement.series`` has them, ``frames`` the runs that each rests on.
+        ``judgement.series`` has them, ``frames`` the runs behind each.
 
         Parameters
         ----------
         goal, window_s
-            COV, and seconds that it is judged over; the site file's, else 0.08 and 48 h.
+            COV, and the window in seconds; ``None``: the site file's, else 0.08 and 48 h.
 
         Raises
         ------
         UsageError
-            Nothing is kept of what is asked for.
+            Nothing is stored for this request.
         """
         terms = JudgeTerms(_written(since), _written(until), probe, metric, goal, window_s)
         return judge_site(self.store, self.place, terms)
@@ -176,7 +176,7 @@ class SiteRecord:
         Raises
         ------
         UsageError
-            Nothing is kept of that time.
+            Nothing is stored for that time.
         """
         from trimtab.probe.incident_search import explain_at
 
@@ -187,14 +187,14 @@ class SiteRecord:
 
 
 def open_site(site: str, *, store: str | os.PathLike[str] | None = None) -> SiteRecord:
-    """Return what is kept of a site.
+    """Return the stored record of a site.
 
     Parameters
     ----------
     site
-        A site file, its name, or a path or name under which `trimtab check` kept results.
+        A site file, its name, or a path or name under which `trimtab check` stored results.
     store
-        A file or URL; the site file's where ``None``, else the default.
+        A file or URL; ``None``: the site file's, else the default.
 
     Raises
     ------
@@ -236,13 +236,13 @@ def judge_csv(
     time, value
         Names of its columns; recognised where ``None``. ``date+time``: two columns joined.
     by
-        A column whose values part the series; empty: none does.
+        Column whose values separate the series; empty: no column.
     wide
         Every column of numbers is a series, and ``value`` their metric.
     time_format, decimal
-        How times are written in words of ``strptime``, and the decimal mark; recognised.
+        Format of times as in ``strptime``, and the decimal mark; ``None``: recognised.
     timezone
-        Of times that are written without one.
+        Time zone of times that are written without one.
 
     Raises
     ------

@@ -189,7 +189,7 @@ def month_of_site(
 
 @contextmanager
 def _without_series() -> Iterator[None]:
-    """Go on where there is no series to judge: a month without runs has a report too."""
+    """Continue without a series to judge: a month without runs has a report too."""
     try:
         yield
     except UsageError as error:

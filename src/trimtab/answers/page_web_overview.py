@@ -41,18 +41,18 @@ _SPARK_DAYS: Final = 90
 
 @dataclass(frozen=True, slots=True)
 class OverviewParts:
-    """What the overview shows of the record, and the times whose ages it shows.
+    """Contents of the overview, and the times whose ages it shows.
 
     Attributes
     ----------
     record
         The middle of the page, as text.
     searched
-        When incidents were looked for, in words.
+        Time of the last search for incidents, as text.
     osts, trimmed
         Number of targets that are trimmed, and of those with a recorded trim.
     median, oldest
-        Of the recorded trims, the latter with its target.
+        Median and oldest time of the recorded trims, the latter with its target.
     """
 
     answer: str
@@ -89,7 +89,7 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
 
 
 def present_now(desk: Desk, site: str) -> Present:
-    """Return what goes on at a site now; journals as they were a moment ago."""
+    """Return the current activity at a site, with recently read journals."""
     from trimtab.answers.site_overview import present_of, purge_overview
     from trimtab.watch.watch_state import watch_state
 

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from trimtab.store.store import Store
 
 STRETCH: Final = timedelta(days=90)
-"""How far back is looked where nobody says: each hour of a large site takes some milliseconds."""
+"""Default length of the record used: each hour of a large site takes some milliseconds."""
 TOLERANCE: Final = timedelta(minutes=45)
-"""A snapshot further from a run tells of another hour."""
+"""Maximum distance of a snapshot from its run; further away it describes another hour."""
 _AT_ONCE: Final = 168
 _FLAGS: Final = ("create_enabled", "degraded", "read_only", "failover_active")
 _NOT_HELD: Final = ("capacity_bytes", "inodes_total", "drive_percentage_used")
-"""They say nothing that fullness and free inodes do not, or only ever grow."""
+"""Left out because fullness and free inodes show the same, or because they only ever grow."""
 
 
 def correlate_site(
@@ -126,7 +126,7 @@ def _of_site(
     wanted = [name for name in TELEMETRY_UNITS if name not in _NOT_HELD]
     for start in range(0, len(times), _AT_ONCE):
         progress("reading snapshots", 0.7 * start / len(times))
-        # With the last one of those before: counters are told by what they grew since it.
+        # With the last of the previous ones: the growth of counters is measured from it.
         chosen = times[max(0, start - 1) : start + _AT_ONCE]
         readings, _ = store.telemetry_frames(site, chosen, names=wanted, settings_at=())
         new = pl.col("at") >= times[start]

@@ -36,9 +36,9 @@ class TargetOverview:
     fullness
         Used / (used + available); ``None`` if it was not read.
     severity
-        Of its worst trouble: ``critical``, ``warning`` or ``info``; ``None`` without any.
+        Severity of its worst trouble: ``critical``, ``warning`` or ``info``; ``None`` without any.
     troubles
-        Each as text, worst first.
+        Its troubles as text, worst first.
     trimmed_at
         Last recorded trim; ``None``: none was recorded.
     """
@@ -54,7 +54,7 @@ class TargetOverview:
 
 @dataclass(frozen=True, slots=True)
 class UpcomingOverview:
-    """What the watch does next."""
+    """Next work of the watch."""
 
     item: str
     next_at: datetime
@@ -93,11 +93,11 @@ class Overview:
     Attributes
     ----------
     at
-        In the site's own time.
+        Time of the overview, by the site's clock.
     answer
         The headline: the worst current problem.
     troubles
-        Everything that is wrong now, worst first, each with its repair.
+        All current problems, worst first, each with its repair.
     last_run_at, snapshot_at
         The newest data; ``None`` if there is none.
     watched_by
@@ -166,14 +166,14 @@ class Present:
 
 
 def glance_of(store: Store, place: Place, status: Status, standing: SiteStanding) -> Glance:
-    """Return what the record of a site shows at one glance.
+    """Return the overview of a site's record.
 
     Parameters
     ----------
     status
-        Of this site alone.
+        Status of this site alone.
     standing
-        Of this site, with its series judged where they can be.
+        Standing of this site, with its series judged where possible.
     """
     from trimtab.explain.headline import headline, site_troubles, tone_of
     from trimtab.explain.trouble import slow_trouble
@@ -198,14 +198,14 @@ def glance_of(store: Store, place: Place, status: Status, standing: SiteStanding
 def present_of(
     store: Store, place: Place, now: datetime, watch: WatchState | None, purge: PurgeOverview
 ) -> Present:
-    """Return what goes on at a site.
+    """Return the current activity at a site.
 
     Parameters
     ----------
     now
-        By the site's own clock.
+        Time by the site's clock.
     watch
-        ``None``: the site has no file.
+        State of the watch; ``None``: the site has no file.
     purge
         See `purge_overview`.
     """
@@ -263,9 +263,9 @@ def purge_overview(
     Parameters
     ----------
     plans
-        Of the site, as the journals have them.
+        Plans of the site, from the journals.
     reason
-        Why they could not be read.
+        Why the journals could not be read.
     """
     from trimtab.purge.plan.site_plan import plans_waiting, site_plans
 

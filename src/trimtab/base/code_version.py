@@ -37,7 +37,7 @@ def source_digest(*patterns: str, also: Path | None = None) -> str:
     Parameters
     ----------
     patterns
-        Of their paths in the package: ``judge/**/*``.
+        Patterns of their paths in the package: ``judge/**/*``.
     also
         A further file.
     """

@@ -15,8 +15,8 @@
 
     Interrupted             the person or the system asked to stop               exit code 130
 
-`Interrupted` stands apart, as ``KeyboardInterrupt`` does, so that no handler of errors swallows it.
-A panic of Rust stands apart as well, by PyO3's choice: work that must not die of one runs within
+`Interrupted` is separate, like ``KeyboardInterrupt``, so that no handler of errors swallows it.
+A panic of Rust is separate too, by PyO3's choice: work that must not die of one runs within
 `panics_as_errors`, the only place where a ``BaseException`` becomes an error. Anything else that
 escapes is a bug (exit code 1).
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 _UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode categories that show nothing, or move what stands around them (U+202E and kin)."""
+"""Unicode categories that show nothing, or move the text around them (U+202E and kin)."""
 
 _NAMED: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
@@ -122,7 +122,7 @@ def _shown(character: str, keep: str) -> str:
     if character in _NAMED:
         return _NAMED[character]
     code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # the byte that surrogateescape stands for (PEP 383)
+    if 0xDC80 <= code <= 0xDCFF:  # the byte that surrogateescape encodes (PEP 383)
         return f"\\x{code - 0xDC00:02x}"
     if code <= 0xFF:
         return f"\\x{code:02x}"
@@ -140,7 +140,7 @@ def _ansi_c(character: str) -> str:
         return f"\\{character}"
     if unicodedata.category(character) not in _UNPRINTABLE:
         return character
-    # surrogatepass keeps a surrogate that stands for no byte: it cannot be in a real argv,
+    # surrogatepass keeps a surrogate that encodes no byte: it cannot be in a real argv,
     # but a report must not fail on it.
     errors = "surrogateescape" if 0xDC80 <= ord(character) <= 0xDCFF else "surrogatepass"
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", errors))
@@ -272,7 +272,7 @@ class TrimtabError(Exception):
     exit_code = 1
     code = "error"
     reported = False
-    """Set on an error that stands in a document which was printed already."""
+    """Set on an error that is part of a document which was printed already."""
 
     def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -474,14 +474,14 @@ def panics_as_errors() -> Iterator[None]:
     """Turn everything that is no ``Exception`` into a `Panic`, except a request to end.
 
     PyO3 derives its ``PanicException`` from ``BaseException``, a class of its own in each library.
-    Such an exception asks nobody to stop, so whoever handles the errors of one piece of work and
-    goes on with the next must meet it too. ``KeyboardInterrupt`` (`Interrupted` among it),
-    ``SystemExit`` and ``GeneratorExit`` do ask for an end, and pass.
+    Such an exception is no request to stop, so code that handles the errors of one piece of work
+    and goes on with the next must catch it too. ``KeyboardInterrupt`` (including `Interrupted`),
+    ``SystemExit`` and ``GeneratorExit`` are such requests, and pass.
 
     Raises
     ------
     Panic
-        From the exception that it stands for.
+        Raised in place of such an exception.
     """
     try:
         yield

@@ -117,7 +117,7 @@ class Missing:
 
 
 class Phase(StrEnum):
-    """What happened to the subject of an alert."""
+    """Event in the life of the subject of an alert."""
 
     OPENED = "opened"
     WORSENED = "worsened"

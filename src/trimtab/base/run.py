@@ -110,7 +110,7 @@ class ProbeSpec:
     target_pinning
         Whether every file is placed on one target, with the same number on each.
     stripe_count
-        Of each file on Lustre; ``None``: the default of the directory.
+        Stripe count of each file on Lustre; ``None``: the default of the directory.
     options
         Further options of the benchmark, by its own names.
     processes
@@ -364,7 +364,7 @@ class Run:
 
 
 ASKED = "spec"
-"""Key of `Run.parameters` under which stands what was asked (a `ProbeSpec` as plain values)."""
+"""Key of `Run.parameters` that holds the request (a `ProbeSpec` as plain values)."""
 
 
 def comparability_key(run: Run) -> str:

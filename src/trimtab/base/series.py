@@ -356,7 +356,7 @@ class Straggler:
     relative
         Current ratio of its rate to the level of the same survey: the median of its last surveys.
     p_value, q_value
-        Of the beta-binomial tail, and after Benjamini-Hochberg over all targets.
+        P-value of the beta-binomial tail, and q-value (Benjamini-Hochberg) over all targets.
     """
 
     target: str

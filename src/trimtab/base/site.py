@@ -397,7 +397,7 @@ class SiteProbe:
     """
 
     name: str
-    benchmark: str = key(TEXT, "What measures: auto, ior, fio, builtin, mdtest ...", "auto")
+    benchmark: str = key(TEXT, "Benchmark: auto, ior, fio, builtin, mdtest ...", "auto")
     schedule: str | None = key(SCHEDULE, "When; without it only on request.", None)
     launcher: str = key(TEXT, "local, mpi, or the name of a launcher.", "local")
     nodes: int = key(whole(1, 100_000), "Client nodes.", 1)
@@ -409,7 +409,7 @@ class SiteProbe:
     repetitions: int = key(whole(1, 10_000), "Writes and reads of one run.", 1)
     duration_s: float = key(DURATION, "Length of one write or read.", 30.0)
     timeout_s: float | None = key(
-        _DEADLINE, "Of one phase or command; a run that passes it counts as 0.", None
+        _DEADLINE, "Limit of a phase or command; a run over it counts as 0.", None
     )
     jitter_s: float = key(DURATION_OR_ZERO, _JITTER, 0.0)
     direct: bool = key(SWITCH, "O_DIRECT, past the client's cache.", True)
@@ -450,7 +450,7 @@ class SiteLauncher:
     name: str
     kind: str = key(
         choice(("local", "mpi", "slurm", "ssh")),
-        "What starts them: local, mpi, slurm or ssh.",
+        "Program that starts them: local, mpi, slurm or ssh.",
         example='"mpi"',
     )
     options: Mapping[str, str] = key(_OPTIONS, "For the launcher, by its own names.", {})
@@ -500,7 +500,9 @@ class Site:
         Otherwise reads do not count where there can be such (`trimtab.purge.site_facts`).
     """
 
-    name: str = key(TEXT, "Of the site: small letters, digits and dashes.", example='"scratch"')
+    name: str = key(
+        TEXT, "Name of the site: small letters, digits and dashes.", example='"scratch"'
+    )
     driver: DriverKind = key(
         choice(tuple(DRIVERS)),
         f"How it is reached: {_any_of(DRIVERS)}.",
@@ -511,10 +513,10 @@ class Site:
     file_system: str | None = key(
         TEXT, "Lustre's name of it (fsname); else as the mount says.", None, example='"scratch"'
     )
-    timezone: str = key(ZONE, "Of daily schedules and of outputs without a zone.", "UTC")
+    timezone: str = key(ZONE, "Zone of daily schedules and of outputs without one.", "UTC")
     scenario: str | None = key(TEXT, "The twin's scenario.", None, example='"small"')
     servers: Servers = table(Servers, "The servers, and how they are asked.")
-    limits: SiteLimits = table(SiteLimits, "What the site is held to.")
+    limits: SiteLimits = table(SiteLimits, "Limits and goals of the site.")
     snapshot_schedule: str | None = key(
         SCHEDULE, "When.", None, at="snapshot.schedule", example='"every 15m"'
     )
@@ -539,7 +541,7 @@ class Site:
     )
     metrics: MetricsExport = table(MetricsExport, "The watch's metrics, for Prometheus.")
     dask: SiteDask = table(SiteDask, "Where --dask is not given: whose workers do the work.")
-    hardware: Hardware = table(Hardware, "What it is built of, for the ladder.")
+    hardware: Hardware = table(Hardware, "Drives, servers and links of the site, for the ladder.")
     reads_recorded: bool = key(
         SWITCH,
         "Every class of client records reads (atime).",

@@ -253,9 +253,7 @@ class Hardware:
     drive_read: Figure | None = key(RATE, "Read rate of one drive, before its data sheet.", None)
     drive_write_iops: Figure | None = key(OPERATIONS, "4 KiB random writes of one drive.", None)
     drive_read_iops: Figure | None = key(OPERATIONS, "4 KiB random reads of one drive.", None)
-    drive_link: Figure | None = key(
-        RATE, "What a server's link to one drive carries, each way.", None
-    )
+    drive_link: Figure | None = key(RATE, "Rate of a server's link to one drive, each way.", None)
     drives: int | None = key(whole(1, 10_000_000), "Drives of all OSTs.", None)
     drives_per_ost: int | None = key(whole(1, 10_000), "Where no two OSTs share a drive.", None)
     osts: int | None = key(whole(1, 1_000_000), "OSTs of the whole file system.", None)

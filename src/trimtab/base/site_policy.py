@@ -1,4 +1,4 @@
-"""What a site file allows Trimtab to change, who receives alerts, and where metrics are offered.
+"""Parts of a site file: permitted changes, receivers of alerts, and the export of metrics.
 
 The policies are the tables ``[policy.*]``.
 """
@@ -158,7 +158,7 @@ class TunablesPolicy:
     armed: bool = key(SWITCH, _ARMED, False)
     settings: Mapping[str, str] = key(_SETTINGS, "Values by name of the setting.", {})
     permanent: tuple[str, ...] = key(
-        TEXTS, "Of these, those to set with lctl set_param -P: for all future mounts.", ()
+        TEXTS, "Those to set with lctl set_param -P, for all future mounts.", ()
     )
     worse: float = key(FRACTION, "Slowdown of a first target that stops the rollout.", 0.05)
     settle_s: float = key(DURATION, "How long a first target is observed.", 3600.0)
@@ -453,7 +453,7 @@ class Webhook:
     url: str = key(URL, "Its address, or file:PATH or env:NAME that holds it.")
     kind: Literal["generic", "slack", "webhook", "alertmanager-api"] = key(
         choice(("generic", "slack", "webhook", "alertmanager-api")),
-        "What it understands: generic, slack, webhook or alertmanager-api.",
+        "Format of its messages: generic, slack, webhook or alertmanager-api.",
         "generic",
     )
     secret: str | None = key(SECRET, "Where the key for signing each message is.", None)

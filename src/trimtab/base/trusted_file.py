@@ -137,9 +137,9 @@ def refuse_below_others(
         for above in path.parents:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 state = above.stat()
-                # In root's sticky directory nobody else can rename root's files.
+                # In root's sticky directory no other user can rename root's files.
                 if state.st_uid != 0 or not state.st_mode & stat.S_ISVTX:
-                    name = f"{noun} lies below {visible(os.fspath(above))}, which"
+                    name = f"{noun} is below {visible(os.fspath(above))}, which"
                     _refuse_state(name, above, state, risk, trusted)
         for link in (path, *path.parents):
             if link.is_symlink():
@@ -274,8 +274,8 @@ def trusted_directory(
 def plain_directory(path: str | os.PathLike[str], noun: str) -> Iterator[int]:
     """Open a directory of any owner, through no link; yield its descriptor.
 
-    For a file that root puts where another user can exchange everything: with `write_durably` it
-    goes into this very directory, and neither follows nor changes what is there.
+    For a file that root writes where another user can replace everything: with `write_durably` it
+    goes into this very directory, and neither follows nor changes existing entries.
 
     Parameters
     ----------
@@ -507,15 +507,15 @@ def _check_component(descriptor: int, path: Path, noun: str, owner: int) -> None
     state = os.fstat(descriptor)
     if state.st_uid not in (0, owner):
         raise RefusedError(
-            f"{noun} lies below {visible(path)}, which belongs to user {state.st_uid}, "
-            f"who could exchange it",
+            f"{noun} is below {visible(path)}, which belongs to user {state.st_uid}, "
+            f"who could replace it",
             code="directory-untrusted",
             hint="keep it where every directory above it is root's",
         )
-    # In a sticky directory nobody can rename or remove what is root's.
+    # In a sticky directory no other user can rename or remove what is root's.
     if _open_to_others(state) and not state.st_mode & stat.S_ISVTX:
         raise RefusedError(
-            f"{noun} lies below {visible(path)}, which others can write to",
+            f"{noun} is below {visible(path)}, which others can write to",
             code="directory-untrusted",
             hint=f"chmod go-w {visible(path)}, or keep it somewhere else",
         )
@@ -536,9 +536,9 @@ def _cannot_open(
         mode = 0
     if stat.S_ISLNK(mode):
         return RefusedError(
-            f"{noun} {shown} is, or lies behind, the symbolic link {visible(name)}",
+            f"{noun} {shown} leads through the symbolic link {visible(name)}",
             code="path-is-link",
-            hint="give the path that the link leads to; links can be exchanged",
+            hint="give the path that the link leads to; links can be replaced",
         )
     return UnreadableError(
         f"{noun} {shown} cannot be opened: {error.strerror}", code="path-unreadable"

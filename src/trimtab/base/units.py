@@ -211,7 +211,7 @@ def share_of(fraction: float, whole: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Since1970:
-    """Of a number that is a time: how many of it a second has.
+    """Unit of a number that is a time since 1970: how many of it make a second.
 
     Examples
     --------
@@ -339,20 +339,20 @@ def format_percent(fraction: float, digits: int = 1) -> str:
 
 
 def percent_or_dash(fraction: float | None, digits: int = 1) -> str:
-    """Return a fraction as per cent, ``-`` where there is none: for a cell of a table."""
+    """Return a fraction as per cent for a cell of a table; ``-`` for ``None``."""
     return "-" if fraction is None else format_percent(fraction, digits)
 
 
 def format_exact_percent(fraction: float, digits: int = 1) -> str:
-    """Return a fraction that somebody may have set as per cent, as they wrote it.
+    """Return a fraction as per cent, with the digits that a person may have written.
 
-    A target of half a per cent that is rounded to none is another target. A fraction that was
-    computed has more digits than anybody would write, and is rounded.
+    A target of half a per cent that is rounded to none is another target. A computed fraction has
+    more digits than a person would write, and is rounded.
 
     Parameters
     ----------
     digits
-        At least so many.
+        Minimum number of decimals.
 
     Examples
     --------
@@ -370,7 +370,7 @@ def plural(number: float, noun: str, form: str = "") -> str:
     Parameters
     ----------
     form
-        Of the number, as in `format`: ``","`` parts thousands.
+        Format of the number, as in `format`: ``","`` separates thousands.
 
     Examples
     --------
@@ -411,7 +411,7 @@ def format_value(value: float | int | str | bool | None, unit: str | None) -> st
 
 
 def value_or_dash(value: float | None, unit: str | None) -> str:
-    """Return a value with its unit, ``-`` where there is none: for a cell of a table."""
+    """Return a value with its unit for a cell of a table; ``-`` for ``None``."""
     return "-" if value is None else format_value(value, unit)
 
 

@@ -29,9 +29,9 @@ _EDGES: Final = re.compile(
 An object that starts with fio's version may follow other text on its line.
 """
 _NO_NUMBER: Final = re.compile(r'(?<=")( ?: ?)(?:-?nan|-?inf)(?=[,\s}])')
-"""What C prints for NaN and infinity, which JSON does not have."""
+"""Forms of NaN and infinity as C prints them, which JSON does not have."""
 _ODD_MAXIMUM: Final = 1000
-"""Unmatched starts and ends: a text with more is not fio's output and is given up."""
+"""Maximum of unmatched starts and ends: a text with more is not fio's output."""
 _COMPLAINT: Final = re.compile(r"^fio:.*", re.MULTILINE)
 _SAID_MAXIMUM: Final = 200
 """Error lines that are kept; further ones repeat them, except one about a signal."""

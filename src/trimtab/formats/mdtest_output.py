@@ -184,7 +184,7 @@ _TREE_FAILED: Final = re.compile(r"[Uu]nable to (?:create|remove) (?:tree |test 
 _KEPT: Final = 100
 """Limit of errors of one kind: there may be one per file."""
 _LINE_LIMIT: Final = 4096
-"""In characters; relevant lines of mdtest are shorter."""
+"""Maximum length in characters: relevant lines of mdtest are shorter."""
 
 
 @dataclass(frozen=True, slots=True)

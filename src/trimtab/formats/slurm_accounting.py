@@ -100,7 +100,7 @@ def _time_s(text: str, line: int, timezone: str | None) -> int | None:
     if local is None:
         return None
     if timezone is None:
-        problem = "its times have no time zone; --timezone says which"
+        problem = "its times have no time zone; give it with --timezone"
         raise DataError(problem, code="zone-missing", line=line, hint=_HINT)
     return round(local.replace(tzinfo=ZoneInfo(timezone)).timestamp())
 

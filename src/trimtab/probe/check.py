@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from trimtab.store.store import Store
 
 RUNS_LOOKED_AT = 50
-"""For the parameters to keep: so many runs of other parameters may lie in between."""
+"""Maximum of runs with other parameters in between, for keeping a probe's parameters."""
 PROBE = "check"
-"""The name under which the probe that `check` makes up is kept."""
+"""Name under which the probe of a `check` is stored."""
 
 
 def check(
@@ -61,7 +61,7 @@ def check(
     progress: Progress = lambda step, fraction: None,
     reach: Reach = THIS_HOST,
 ) -> tuple[CheckResult, TrimtabError | None]:
-    """Return what one check saw, measured and concluded, and what kept it from being whole.
+    """Return what one check saw, measured and concluded, and why it is incomplete.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def check(
         driver = reach.open_path(wanted.path, reach.execute, reach.clock)
         _refuse_what_is_no_directory(wanted.path, reach)
         store = stack.enter_context(open_store(wanted.store_url, create=True))
-        # Refused at once, what could not be written in the end.
+        # Refuse at once what could not be written in the end.
         real_path = driver.description.real_path
         reports = store.location.raw.parent / "reports"
         report = report_path(wanted.report, reports, site=wanted.site, path=real_path)
@@ -128,7 +128,7 @@ class _Check:
         except ToolError as error:
             if self.now is None:
                 raise
-            self.error = self.error or error  # everything is there but a setting put back
+            self.error = self.error or error  # complete, except that a setting was not restored
         if self.outcome is not None and isinstance(self.outcome.error, Interrupted):
             raise self.outcome.error
         assert self.now is not None
@@ -157,7 +157,7 @@ class _Check:
             self.missing.append(Missing("allocator statistics", why_not_counting.reason))
 
     def _concluded(self, at: datetime, now: Snapshot, troubles: tuple[Finding, ...]) -> CheckResult:
-        """Ask for what is not known yet, and return the result."""
+        """Read what is not known yet, and return the result."""
         history = ()
         if self.outcome is not None:
             try:
@@ -181,7 +181,7 @@ class _Check:
         )
 
     def _probe(self) -> None:
-        """Run the probe; where it cannot even be started say so and go on looking."""
+        """Run the probe; if it cannot even be started, report that and continue."""
         try:
             step = self._plan()
         except (RefusedError, ToolError) as error:
@@ -232,7 +232,7 @@ class _Check:
         Raises
         ------
         UsageError
-            The name stands for another file system.
+            The name belongs to another file system.
         """
         path = self.driver.description
         self.store.ensure_site(
@@ -240,7 +240,7 @@ class _Check:
         )
 
     def _keep(self, write: Callable[[], object]) -> None:
-        """Write to the store; one that fails now is an error beside the result."""
+        """Write to the store; a failure now is an error reported with the result."""
         try:
             with shielded():
                 write()

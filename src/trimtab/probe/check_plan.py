@@ -1,4 +1,4 @@
-"""Plans a check: what is asked of it, and the probe's fixed parameters within its budget. Pure."""
+"""Plans a check: its options, and the probe's fixed parameters within its budget. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from trimtab.base.site import LIMITS, Site, SiteLimits
 from trimtab.base.units import format_bytes
 
 REPETITION_S = 5.0
-"""The shortest repetition that is believed."""
+"""Shortest credible repetition."""
 OVERHEAD_S = 0.5
-"""What starting, flushing and removing cost beside the timed region, for planning."""
+"""Planned time for starting, flushing and removing, outside the timed region."""
 SPACE_LIMIT_BYTES = 64 * 1024**3
 FREE_SHARE = 0.05
 """By default a probe takes the smaller of 64 GiB and 5 % of the free space."""
@@ -30,7 +30,7 @@ FREE_SHARE_MAXIMUM = 0.9
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """What a person asked of the probe; ``None`` leaves the choice to the plan."""
+    """Settings requested for the probe; ``None`` leaves the choice to the plan."""
 
     benchmark: str = "auto"
     budget_s: float = 60.0
@@ -44,7 +44,7 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOptions(CheckRequest):
-    """What a person asked for; see ``trimtab check --help``."""
+    """Options of a check; see ``trimtab check --help``."""
 
     path: str
     store_url: str | None = None
@@ -58,13 +58,13 @@ class CheckOptions(CheckRequest):
 
     @property
     def limits(self) -> SiteLimits:
-        """What the file system is held to."""
+        """Limits for the file system, with those that were requested."""
         requested = {"fullness": self.fullness_limit, "cov": self.cov_goal}
         return replace(LIMITS, **{k: v for k, v in requested.items() if v is not None})
 
 
 def of_site(site: Site, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a check with what the site file says where a person said nothing."""
+    """Return the options of a check; the site file supplies those that were not given."""
     from_site = {
         "path": site.path,
         "site": options.get("site") or site.name,
@@ -90,11 +90,11 @@ def plan_probe(
     Parameters
     ----------
     available_bytes
-        Free to people who are not root.
+        Bytes free to users other than root.
     processors
-        Of this host: two tasks each by default, at most 16.
+        Processors of this host: two tasks each by default, at most 16.
     earlier
-        What earlier runs on this site were asked, the last first.
+        Settings requested of earlier runs on this site, the latest first.
 
     Raises
     ------
@@ -134,9 +134,9 @@ def plan_probe(
 
 
 def earlier_specs(runs: Iterable[Run]) -> list[ProbeSpec]:
-    """Return what these runs of the probe were asked, in their order.
+    """Return the specifications of these runs of the probe, in their order.
 
-    A spec of another version of Trimtab, with other fields, is passed over.
+    A specification of another version of Trimtab, with other fields, is skipped.
     """
     names = {field.name for field in fields(ProbeSpec)}
     specs = []
@@ -210,8 +210,8 @@ def _same_but_for_size(request: CheckRequest, tasks: int, earlier: ProbeSpec) ->
 def _times(request: CheckRequest) -> tuple[int, float]:
     """Return how many repetitions fit the budget, and the seconds of each write and each read.
 
-    A budget too small for what was asked gives shorter repetitions, which the verdict then does
-    not believe: the figure is shown and the reason beside it.
+    A budget too small for the request gives shorter repetitions, which the verdict then does not
+    believe: the figure is shown with the reason.
     """
     share = request.budget_s / (2 * (REPETITION_S + OVERHEAD_S))
     repetitions = request.repetitions or max(1, int(share))

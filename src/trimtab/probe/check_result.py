@@ -100,7 +100,7 @@ def observed_target(
     before: Snapshot | None,
     outcome: ProbeOutcome | None,
 ) -> ObservedTarget:
-    """Return what findings are looked for in; asks how the target is trimmed, and what is left."""
+    """Return the data in which findings are searched; reads how it is trimmed, and leftovers."""
     path = driver.description
     practice = driver.trim_practice(path.mount_point)
     return ObservedTarget(

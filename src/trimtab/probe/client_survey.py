@@ -37,12 +37,12 @@ PROBE_NAME: Final = "survey-client"
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """What a survey from this client stands on.
+    """Surroundings of a survey from this client.
 
     Attributes
     ----------
     identity
-        Of the file system that is kept under the site's name; no other is surveyed.
+        Identity of the file system stored under the site's name; no other is surveyed.
     """
 
     site: Site
@@ -52,13 +52,13 @@ class Here:
 
 
 def steps_of(spec: ProbeSpec, instrument: ProbeTool, site: Site) -> tuple[str, ...]:
-    """Return in words what is done to each target."""
+    """Return the steps on each target, as text."""
     files = f"{plural(spec.tasks, 'file')} of {format_bytes(spec.block_size_bytes)}"
     again = f", {spec.repetitions} times" if spec.repetitions > 1 else ""
     return (
         f"make a directory {DIRECTORY_PREFIX}... in {site.path}, and in it {files} of one stripe,"
         " on the target",
-        "read back where they lie: a target that is closed to new files is not measured",
+        "check where they were placed: a target that is closed to new files is not measured",
         f"write and read them with {instrument.tool.name} {instrument.tool.version},"
         f" for {spec.duration_s:g} s each{again}",
         "remove the files and the directory, whatever happens",
@@ -68,12 +68,12 @@ def steps_of(spec: ProbeSpec, instrument: ProbeTool, site: Site) -> tuple[str, .
 def survey_from_client(
     plan: SurveyPlan, spec: ProbeSpec, instrument: ProbeTool, here: Here, *, progress: Progress
 ) -> Surveyed:
-    """Return what came of every target of a plan.
+    """Return the result of every target of a plan.
 
     Raises
     ------
     RefusedError
-        At the site's path is another file system.
+        Another file system is mounted at the site's path.
     """
     driver = here.reach.open_path(here.site.path, here.reach.execute, here.clock)
     why = why_wrong_mount(here.site, driver.description, here.identity, execute=here.reach.execute)

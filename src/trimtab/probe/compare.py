@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 
 _TYPED: Final = (
     "type trimtab compare A B; result files of a side are joined by commas (1.json,2.json 3.json), "
-    "or lie in a directory of their own (before/*.json after/*.json)"
+    "or are in a directory of their own (before/*.json after/*.json)"
 )
 
 
 def as_files(text: str) -> tuple[str, ...]:
-    """Return the files that a side names, separated by commas; nothing unless all are there."""
+    """Return the files that a side names, separated by commas; nothing unless all exist."""
     paths = tuple(part.strip() for part in text.split(","))
     named = all(path and not path.endswith(SITE_FILE) and Path(path).is_file() for path in paths)
     return paths if named else ()
@@ -73,8 +73,8 @@ def sides_of(arguments: Sequence[str]) -> tuple[str, str]:
 
     Notes
     -----
-    A shell expands ``a/*.json b/*.json`` before it calls: what was one word is known from the
-    directory alone, so that no other way of parting files is tried.
+    A shell expands ``a/*.json b/*.json`` before it calls: only the directory shows what was one
+    word, so no other way of dividing the files is tried.
     """
     if len(arguments) == 2:
         return arguments[0], arguments[1]
@@ -98,7 +98,7 @@ def side_of_files(paths: Sequence[str], operand: Operand, *, probe: str | None) 
     Raises
     ------
     UnreadableError
-        One holds no result that can be compared.
+        A file holds no result that can be compared.
     """
     from trimtab.store.store import Store
 
@@ -123,22 +123,22 @@ _LISTED: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
-    """What is to be compared, and how.
+    """The two sides of a comparison, and its options.
 
     Attributes
     ----------
     before, after
-        As a person names them; see `trimtab.probe.compare_side.parse_operand`.
+        Operands as the user wrote them; see `trimtab.probe.compare_side.parse_operand`.
     site
-        Of operands that are a stretch or a setting alone.
+        Site of operands that are only a stretch of time or a setting.
     metric, probe
-        Only this one; all where ``None``.
+        Only this one; ``None``: all.
     autocorrelation
-        Of published results, which do not tell.
+        Autocorrelation of published results, which do not state it.
     opened
-        An open store and the site in it that both sides are of: no file is looked for.
+        An open store and the site in it of both sides: no file is looked for.
     targets
-        How many either side had; ``files`` beside them, where the probe's parameters do not tell.
+        Numbers of targets of the sides; ``files`` if the probe's parameters do not state them.
     """
 
     before: str
@@ -161,7 +161,7 @@ def compare_sides(request: CompareRequest) -> CompareResult:
     Raises
     ------
     UsageError
-        A side names nothing that is kept, both have nothing in common, or share runs.
+        A side matches nothing stored, both have nothing in common, or share runs.
     DataError
         A file of published results is wrong.
     UnreadableError
@@ -185,7 +185,7 @@ def compare_sides(request: CompareRequest) -> CompareResult:
     return _compare_kept(request)
 
 
-# What was published
+# Published results
 
 
 def _published(text: str, metric: str | None) -> tuple[Summary, ...] | None:
@@ -237,7 +237,7 @@ def _compare_published(
         series=series,
         only_before=tuple(_in_words(name) for name in sides[0] if name not in sides[1]),
         only_after=tuple(_in_words(name) for name in sides[1] if name not in sides[0]),
-        notes=("from means and deviations alone: no run of theirs is kept here",),
+        notes=("from means and deviations alone: their runs are not stored here",),
     )
 
 
@@ -271,7 +271,7 @@ def _target_count(
     )
 
 
-# What is kept
+# Stored runs
 
 
 def _compare_kept(request: CompareRequest) -> CompareResult:
@@ -351,14 +351,14 @@ def _side_of(
 def _nothing_to_compare(
     store: Store, site: str, operand: Operand, timezone: str, probe: str | None
 ) -> UsageError:
-    """Return the error that says whether nothing is kept, or nothing that is believed."""
+    """Return the error that says whether no run is stored, or none is credible."""
     since, until = operand.stretch(timezone)
     runs = [
         run
         for run in store.runs(site=site, probe=probe, since=since)
         if matches(run, operand.levels) and (until is None or (run.at and run.at < until))
     ]
-    hint = f"trimtab runs --site {shell_text([site])} lists what is there"
+    hint = f"trimtab runs --site {shell_text([site])} lists the stored runs"
     shown = visible(operand.text)
     if not runs:
         return UsageError(f"no run stored for {shown}", code="no-run", hint=hint)
@@ -434,7 +434,7 @@ def _targets_note(
         return ()
     return (
         f"{visible(before.probe)} ({before.kind}) covered {counts[0]} targets before and "
-        f"{counts[1]} after: --targets {counts[0]} {counts[1]} tells what that alone may do",
+        f"{counts[1]} after: --targets {counts[0]} {counts[1]} estimates its effect",
     )
 
 
@@ -445,9 +445,9 @@ def _alone(side: SideOfStore, paired: Sequence[ComparableRuns]) -> tuple[str, ..
 
 
 def _asked_in_words(group: ComparableRuns) -> str:
-    """Return the first parameters of a series, which set it apart from others of its name."""
+    """Return the first parameters of a series, which distinguish it from others of its name."""
     settings = [f"{name} {value}" for name, value in group.asked.items()][:_LISTED]
-    return f"; asked: {', '.join(settings)}" if settings else ""
+    return f"; requested: {', '.join(settings)}" if settings else ""
 
 
 def _nothing_in_common(
@@ -474,10 +474,10 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
 def pairs(before: Sequence[ComparableRuns], after: Sequence[ComparableRuns]) -> list[Pair]:
     """Return the series that belong together, each in one pair at most.
 
-    Those with the same probe, benchmark and parameters come first: two times or two systems. Of
-    the rest those of the same probe and benchmark, the fewest differing parameters first, then
-    the newest: two settings. A benchmark that each side has just one series left of is paired
-    under whatever name of the probe.
+    Those with the same probe, benchmark and parameters come first: two times or two systems. Then
+    those with the same probe and benchmark, the fewest differing parameters first, then the
+    newest: two settings. If each side has one series of a benchmark left, they are paired whatever
+    the names of their probes.
     """
     left, right = list(before), list(after)
     matched: list[Pair] = []
@@ -498,7 +498,7 @@ def pairs(before: Sequence[ComparableRuns], after: Sequence[ComparableRuns]) -> 
 
 
 def differences(before: ComparableRuns, after: ComparableRuns) -> tuple[Difference, ...]:
-    """Return what was asked of one side and not of the other, by name."""
+    """Return the requested parameters of one side that the other lacks, by name."""
     names = sorted(before.asked.keys() | after.asked.keys())
     return tuple(
         Difference(name, before.asked.get(name), after.asked.get(name))

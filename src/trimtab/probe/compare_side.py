@@ -1,4 +1,4 @@
-"""The sides of a comparison: parses what a person typed, and finds its series.
+"""The sides of a comparison: parses what a user typed, and finds its series.
 
 A side is a site, a stretch of its time, a setting or single runs, which are in the store; or
 published results, as one text or a TOML file.
@@ -49,15 +49,15 @@ class Operand:
     Attributes
     ----------
     text
-        All of it.
+        The whole text.
     where
-        The SITE or PATH; ``None`` where ``--site`` names it, or for runs.
+        The SITE or PATH; ``None`` if ``--site`` names it, or for runs.
     since, until
-        Texts of the stretch; ``None`` where that end is open.
+        Texts of the stretch; ``None`` if that end is open.
     levels
-        Parameters that runs were asked for, by name.
+        Requested parameters of runs, by name.
     runs
-        Resumption of the ids of single runs.
+        Beginnings of the ids of single runs.
     """
 
     text: str
@@ -68,7 +68,7 @@ class Operand:
     runs: tuple[str, ...] = ()
 
     def stretch(self, timezone: str) -> tuple[datetime | None, datetime | None]:
-        """Return from when (within) and to when (not within) runs count, in UTC.
+        """Return the start (included) and the end (excluded) of the stretch in UTC.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class Operand:
 
 
 def parse_operand(text: str) -> Operand:
-    """Return what a text names; whether a bare word is a site is for the store to say.
+    """Return what a text names; only the store knows whether a bare word is a site.
 
     Raises
     ------
@@ -157,7 +157,7 @@ _TEXT: Final = re.compile(
     r"\s*/\s*(?P<n>[0-9]{1,9})\s*(?P<unit>[A-Za-z1/]{0,12})\s*\Z"
 )
 _LOOKS_LIKE_ONE: Final = re.compile(r"[^/@:=]*(?:±|\+/?-)")
-"""No site and no run has a sign like that in its name; a path may, behind a slash."""
+"""A published result: no name of a site or run has such a sign; a path may, after a slash."""
 _SIGN: Final = re.compile(r"±|\+/?-")
 _RATES: Final = {"": 1.0, "1/s": 1.0, "/s": 1.0, "iops": 1.0, "kiops": 1e3, "k/s": 1e3}
 _PUBLISHED_HINT: Final = (
@@ -176,7 +176,7 @@ def published(text: str, metric: str | None = None) -> Summary:
     Raises
     ------
     UsageError
-        It is not written so, or the unit is not that of the metric.
+        It has another form, or the unit is not that of the metric.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def published(text: str, metric: str | None = None) -> Summary:
 
 
 def _what_is_wrong(text: str) -> str:
-    """Return which part of a text is not as it should be."""
+    """Return which part of a text is wrong."""
     mean, deviation = (part.strip() for part in _SIGN.split(text, maxsplit=1))
     deviation, slash, rest = (part.strip() for part in deviation.partition("/"))
     for number, noun in ((mean, "mean"), (deviation, "deviation")):
@@ -274,11 +274,11 @@ class _Stated:
     mean: float = key(_FIGURE, "Mean over runs.")
     deviation: float = key(_FIGURE, "Standard deviation, not the error of the mean.")
     n: int = key(whole(2, 10**9), "Number of runs.")
-    unit: tuple[str, float] = key(of_text(_unit, "unit", "MB/s"), "Of both.", _unit(""))
-    metric: str | None = key(choice([*METRIC_UNITS]), "What was measured.", None)
-    layer: str | None = key(choice(LAYERS), "At which layer of the stack.", None)
+    unit: tuple[str, float] = key(of_text(_unit, "unit", "MB/s"), "Unit of both.", _unit(""))
+    metric: str | None = key(choice([*METRIC_UNITS]), "Metric that was measured.", None)
+    layer: str | None = key(choice(LAYERS), "Layer of the stack.", None)
     window_s: float | None = key(DURATION, "Time span of the runs.", None)
-    source: str | None = key(TEXT, "Where it is printed.", None)
+    source: str | None = key(TEXT, "Source of the figures.", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,10 +308,10 @@ def _checked(summary: Summary) -> Summary:
 
 
 _AMOUNTS: Final = "B"
-"""The unit of what was moved, which is asked for and not achieved."""
+"""Unit of moved bytes, which are requested rather than achieved."""
 
 _INSTANT: Final = timedelta(microseconds=1)
-"""The store's step of time: the end of a stretch is not within it."""
+"""Resolution of the store's times: the end of a stretch is excluded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,13 +323,13 @@ class ComparableRuns:
     comparability
         `trimtab.base.run.comparability_key` of them.
     asked
-        What was asked of them, and what was set beside it.
+        Their requested parameters, and other settings.
     told
-        What the newest of them told beside its numbers.
+        Values that the newest run reported besides its measurements.
     stretches
-        Metric to one number a run.
+        Metric to one number per run.
     repetitions
-        Metric to the repetitions, where there is but one run.
+        Metric to the repetitions, if there is only one run.
     runs
         Their ids.
     newest
@@ -356,7 +356,7 @@ class ComparableRuns:
 
 @dataclass(frozen=True, slots=True)
 class SideOfStore:
-    """One side: its series, and what a reader should know of it."""
+    """One side: its series, and notes for the reader."""
 
     groups: tuple[ComparableRuns, ...]
     notes: tuple[str, ...] = ()
@@ -400,14 +400,14 @@ def side_of_site(
         groups += _timeless(store, site, timeless, wanted)
         notes.append(f"no run of {len(timeless)} series of {site} has a time: their order is lost")
     elif timeless:
-        notes.append(f"{len(timeless)} series of {site} are left out: no run of theirs has a time")
+        notes.append(f"{len(timeless)} series of {site} are left out: their runs have no time")
     return SideOfStore(tuple(groups), tuple(notes))
 
 
 def _timeless(
     store: Store, site: str, series: Sequence[Series], wanted: frozenset[str] | None
 ) -> list[ComparableRuns]:
-    """Return the groups of series none of whose runs has a time, as imports may have them."""
+    """Return the groups of series whose runs have no time, as imported runs may."""
     keys = {entry.comparability for entry in series}
     judged = (
         run
@@ -419,12 +419,12 @@ def _timeless(
 
 
 def side_of_runs(store: Store, prefixes: Iterable[str]) -> SideOfStore:
-    """Return the series that single runs belong to, with those runs alone.
+    """Return the series that single runs belong to, with only those runs.
 
     Raises
     ------
     UsageError
-        No run or several begin with one of the prefixes.
+        No run, or several, begin with one of the prefixes.
     """
     runs = {run.id: run for run in (store.run(prefix) for prefix in prefixes)}
     notes = tuple(
@@ -441,7 +441,7 @@ def side_of_runs(store: Store, prefixes: Iterable[str]) -> SideOfStore:
 
 
 def matches(run: Run, levels: Sequence[tuple[str, str]]) -> bool:
-    """Return whether a run was asked for, or set to, every one of these levels."""
+    """Return whether a run has all of these levels, requested or set by hand."""
     values = _settings(run)
     return all(name in values and _same(values[name], text) for name, text in levels)
 
@@ -462,7 +462,7 @@ def _of_setting(
 
 
 def _settings(run: Run) -> dict[str, object]:
-    """Return what a run was asked for and set to, options among them, by name."""
+    """Return the requested parameters, options and settings of a run, by name."""
     requested, sweep = (as_dict(run.parameters.get(name)) for name in (ASKED, SWEEP))
     nested = as_dict(requested.get("options")) | as_dict(requested.get("settings"))
     plain = {name: value for name, value in requested.items() if not isinstance(value, dict)}
@@ -470,7 +470,7 @@ def _settings(run: Run) -> dict[str, object]:
 
 
 def _same(value: object, text: str) -> bool:
-    """Return whether a kept value is what a person typed: 1048576 and 1MiB are the same."""
+    """Return whether a stored value is what the user typed: 1048576 and 1MiB are the same."""
     if isinstance(value, bool):
         return text.lower() in (("true", "yes", "1") if value else ("false", "no", "0"))
     if isinstance(value, (int, float)):
@@ -501,7 +501,7 @@ def _group(run: Run, points: Sequence[HistoryPoint]) -> ComparableRuns:
 
 
 def _group_of_runs(store: Store, key: tuple[str, str], runs: list[Run]) -> ComparableRuns:
-    """Return the group of some runs of one series: as history has them where all have a time."""
+    """Return the group of some runs of one series; as in its history if all have a time."""
     ids = {run.id for run in runs}
     if all(run.at is not None for run in runs):
         points = [point for point in store.history(*key) if point.run in ids]
@@ -523,7 +523,7 @@ def _group_of_runs(store: Store, key: tuple[str, str], runs: list[Run]) -> Compa
 
 
 def _figure(run: Run, metric: str) -> float | None:
-    """Return a run's figure as history has it: its median, 0 where it did not finish."""
+    """Return a run's figure as in the history: its median, 0 if it did not finish."""
     if run.status is RunStatus.UNFINISHED:
         return None if METRIC_UNITS[metric] == "s" else 0.0
     values = _believed(run, metric)
@@ -552,7 +552,7 @@ def _of(
 
 
 def _believed(run: Run, metric: str) -> list[float]:
-    """Return the figures of the whole that may be judged: of repetitions, else of the run."""
+    """Return the whole-system figures that may be judged: of repetitions, else of the run."""
     believed = [sample for sample in run.totals(metric) if sample.believed]
     repeated = [sample for sample in believed if sample.repetition is not None]
     return [sample.value for sample in (repeated or believed) if sample.value is not None]

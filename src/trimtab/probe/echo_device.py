@@ -24,13 +24,13 @@ from trimtab.reach.process import Execute, ProcessResult
 from trimtab.reach.process import execute as run_process
 
 RunEach = Callable[[Mapping[str, Sequence[str]], float], Mapping[str, ProcessResult]]
-"""Runs one command on each of some servers, given a deadline for each; a failure is a result."""
+"""Runs one command on each of several servers, with a deadline for each; a failure is a result."""
 
 _ECHO: Final = "echo_client"
 
 
 def run_each(servers: Servers, *, execute: Execute = run_process) -> RunEach:
-    """Return what runs commands on the servers of a site, with its ssh and its sudo."""
+    """Return a function that runs commands on the servers of a site, with its ssh and sudo."""
     sudo = sudo_of(servers) or ()
 
     def run(commands: Mapping[str, Sequence[str]], timeout_s: float) -> Mapping[str, ProcessResult]:
@@ -48,7 +48,7 @@ def text_of(result: ProcessResult) -> str:
 
 
 def complaint(result: ProcessResult) -> str:
-    """Return why a command failed, with the end of what it said."""
+    """Return why a command failed, with the end of its output."""
     printed = tail((result.stderr or result.stdout).decode("utf-8", "replace"), 200)
     return f"{result.problem or 'it failed'}" + (f" ({printed})" if printed else "")
 
@@ -75,7 +75,7 @@ def echo_devices(run: RunEach, server: str) -> frozenset[str]:
     Raises
     ------
     ToolError
-        It does not tell which devices it has.
+        It does not list its devices.
     """
     devices = parse_device_list(answer_of(run, server, ("lctl", "dl")))
     if not devices:
@@ -89,12 +89,12 @@ def echo_devices(run: RunEach, server: str) -> frozenset[str]:
 
 
 def free_bytes(run: RunEach, server: str, targets: Sequence[str]) -> dict[str, int]:
-    """Return what is free on each target, as its server says now.
+    """Return the free bytes of each target, as its server reports now.
 
     Raises
     ------
     ToolError
-        One of them is not told.
+        The server does not report a target.
     """
     wanted = {f"obdfilter.{name}.kbytesfree": name for name in targets}
     answer = answer_of(run, server, ("lctl", "get_param", *wanted))
@@ -113,7 +113,7 @@ def free_bytes(run: RunEach, server: str, targets: Sequence[str]) -> dict[str, i
 
 
 Pause = Callable[[float], None]
-"""`time.sleep`, or what stands for it where time is simulated."""
+"""`time.sleep`, or its replacement where time is simulated."""
 
 _BATCH: Final = 'printf "%s\\n" "$@" | lctl'
 _STOP: Final = 'export LC_ALL=C; test -e "$1" || exit 9; kill -s "$2" -- "-$(cat "$1")"'
@@ -129,7 +129,7 @@ _MISSING_FRACTION: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What stays on a target although it should not."""
+    """Something a survey left on a target, and why it was not removed."""
 
     target: str
     reason: str
@@ -144,7 +144,7 @@ def stop(run: RunEach, server: str, directory: str, pause: Pause) -> None:
         It does not end, or whether it has ended cannot be found out.
     """
     group = f"{directory}/survey.group"
-    for _ in range(_START_S):  # what was asked for just before may still be on its way
+    for _ in range(_START_S):  # a command sent just before may still be on its way
         if _signal(run, server, group, "0") is not None:
             break
         pause(1.0)
@@ -183,7 +183,7 @@ def read_back(run: RunEach, server: str, directory: str, name: str) -> str:
     Raises
     ------
     ToolError
-        What it wrote is not known: its directory must stay.
+        It is unknown what the survey wrote: its directory must stay.
     """
     result = run({server: ("sh", "-c", _READ, "sh", directory, name)}, 60.0)[server]
     if result.problem is None:
@@ -204,9 +204,9 @@ def clean(
     Parameters
     ----------
     targets
-        Lustre's whole names of those that were surveyed.
+        Full Lustre names of the surveyed targets.
     detail
-        As far as the survey came to write it.
+        The ``.detail`` file, as far as the survey wrote it.
     """
     done: list[str] = []
     stays: list[Leftover] = []
@@ -279,7 +279,7 @@ def missing_space(
 
 
 def _attach(run: RunEach, server: str, target: str, device: str) -> None:
-    """Make an echo client on a target; the module is there since the survey loaded it."""
+    """Make an echo client on a target; the survey has loaded its module."""
     words = (f"attach echo_client {device} {device}_UUID", f"setup {target}")
     answer_of(run, server, ("sh", "-c", _BATCH, "sh", *words))
     if device not in echo_devices(run, server):

@@ -1,6 +1,6 @@
 """Reads one file to its results: opened, unpacked, recognised, parsed. Runs in worker processes.
 
-So nothing here imports what queries the store: every worker would have to load it.
+So nothing here imports code that queries the store: every worker would have to load it.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from trimtab.probe.target_dump import TARGET_DUMPS
 from trimtab.store.raw_output import RawDirectory
 
 PREAMBLE_BYTES = 16 * 1024**2
-"""So far into a text a benchmark may begin to print: thousands of ranks warn before it does."""
+"""Where in a text a benchmark may begin at the latest: thousands of ranks may warn before."""
 PUT_BYTES = 32 * 1024**2
-"""So much is held in memory before it is put where raw outputs are kept."""
+"""So much is held in memory before it is written to the raw outputs."""
 REPETITION_MAXIMUM = 2**31 - 1
 _NOTES = 4
-"""So many nodes without a result are told one by one."""
+"""At most this many nodes without a result are listed one by one."""
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 UNRECOGNISED: Final = (
     "unrecognised format; if only the beginning is odd, name the format with --kind"
@@ -52,28 +52,28 @@ EMPTY: Final = "the file is empty"
 
 @dataclass(frozen=True, slots=True)
 class FileReading:
-    """What one file holds.
+    """Contents of one file.
 
     Attributes
     ----------
     path
-        The file that was looked at.
+        The file given.
     snapshots
-        Name of the file system and what its targets looked like, at `NO_TIME` where the file has
-        none: ``lfs df``, ``lctl get_param``.
+        Name and snapshot of each file system of an ``lfs df`` or ``lctl get_param``; the time is
+        `NO_TIME` where the file has none.
     unjudged
         Name of a file system to why nothing judges its snapshot.
     shown
-        Lines for people of what those tell.
+        Readable lines about the snapshots.
     notes
-        What is missing or odd in those, or which part of the file was not read.
+        What is missing or odd in the snapshots, or which part of the file was not read.
     kind
-        The format; of a file of several benchmarks all of them, with commas.
+        The format; for a file of several benchmarks all of them, separated by commas.
     source
-        The file that was read, with those beside it; ``None`` where it could not be opened.
-        ``source.name`` is another than ``path`` where that one holds the result.
+        The file that was read, with those beside it; ``None`` if it could not be opened.
+        ``source.name`` differs from ``path`` if another file holds the result.
     original
-        What the source was made of, where a child turned it into text.
+        Content from which a child process produced the text of the source.
     """
 
     path: str
@@ -100,7 +100,7 @@ class Read:
     outputs
         Label, size in bytes and sha256 of each raw output.
     sha256
-        What the file is known by, see `_identity`.
+        Identity of the file, see `_identity`.
     """
 
     candidate: FoundFile
@@ -117,19 +117,19 @@ def read_file(
     follow: bool = True,
     timezone: str | None = None,
 ) -> FileReading:
-    """Return what a file holds; whatever is wrong with it is in ``problem``, never raised.
+    """Return the contents of a file; anything wrong with it is in ``problem``, never raised.
 
     Parameters
     ----------
     kind
-        The format, where a person says it; otherwise it is recognised by its content.
+        The format, if the user names it; otherwise it is recognised by its content.
     others
-        Files that are read too: what is only a part of one of them comes back without results,
-        with that file as its source.
+        Other files being read: a file that is only a part of one of them is returned without
+        results, with that file as its source.
     follow
-        Whether a link is followed: where a person named it, and nowhere else.
+        Whether a link is followed: only if the user named it.
     timezone
-        Of times that are printed without one; ``None``: not known.
+        Zone of times printed without one; ``None``: unknown.
     """
     known = kind
     try:
@@ -139,7 +139,7 @@ def read_file(
             content = whole_of(path, stream)
         made = converted(content)
         source = OutputFile(path, content if made is None else made, timezone=timezone)
-        # What a child printed is of its format, also where it says no more than why not.
+        # Output of a child process has that format even if it only says why it failed.
         hint = kind if made is None else kind or darshan.KIND
         refusals: list[DataError] = []
         for way in _ways(source, hint):
@@ -171,7 +171,7 @@ def read_file(
 def _ways(source: OutputFile, kind: str | None) -> Iterator[tuple[Stream, ...]]:
     """Yield the ways in which a file can be read, the likeliest first: as it is, or what it quotes.
 
-    Where a person says the format, it is read as that at last, whatever it looks like.
+    If the user names the format, it is finally read as that, whatever it looks like.
     """
     content = unix_lines(source.content)
     yield from streams(content, lambda text: _is_known(OutputFile(source.name, text), kind))
@@ -181,7 +181,7 @@ def _ways(source: OutputFile, kind: str | None) -> Iterator[tuple[Stream, ...]]:
 
 def _is_known(source: OutputFile, kind: str | None) -> bool:
     form = _format(source, kind)
-    # Asked last: people write lfs df before and after a benchmark into one file.
+    # Last: users write lfs df before and after a benchmark into one file.
     if form is None:
         return _kind_of_targets(source, kind) is not None
     return kind is None or form.recognises(source)
@@ -196,7 +196,7 @@ def _read_way(
     hint: str | None,
     others: Container[str],
 ) -> FileReading:
-    """Return the results of a file in one way to read it, with those beside it; may raise."""
+    """Return the results of a file, with its companions, in one way to read it; may raise."""
     path = source.name
     main = _main(source, form)
     if main is not source:
@@ -211,7 +211,7 @@ def _read_way(
 
 
 def says_the_same(reading: FileReading, source: OutputFile) -> bool:
-    """Return whether another content of the file has the very results of this reading."""
+    """Return whether another content of the file has the same results as this reading."""
     if reading.kind is None or not reading.measurements:
         return False
     hint = None if "," in reading.kind else reading.kind
@@ -225,7 +225,7 @@ def says_the_same(reading: FileReading, source: OutputFile) -> bool:
 def _measured(
     source: OutputFile, way: tuple[Stream, ...], *, kind: str | None, hint: str | None
 ) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
-    """Return the results of every output in a file, and what of it was not read.
+    """Return the results of every output in a file, and which part was not read.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def _measured(
             if stream.label is None:
                 raise
             results, remarks = (), (error.reason,)
-        # What a batch system says stands behind a prefix, or between them.
+        # Messages of a batch system follow a prefix or are on lines between prefixed ones.
         for text in (stream.content, source.content):
             results = with_time_limit(results, text)
         measurements += [_of_stream(result, stream) for result in results]
@@ -259,7 +259,7 @@ def _measured(
 
 
 def _of_stream(measurement: Measurement, stream: Stream) -> Measurement:
-    """Return a result with the name of the node or rank whose it is."""
+    """Return a result with the name of its node or rank."""
     label = stream.label
     if label is None:
         return measurement
@@ -271,7 +271,7 @@ def _of_stream(measurement: Measurement, stream: Stream) -> Measurement:
 def _read_parts(
     source: OutputFile, form: OutputFormat, kind: str | None
 ) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
-    """Return the results of every benchmark in a file, and what of it was not read.
+    """Return the results of every benchmark in a file, and which part was not read.
 
     Raises
     ------
@@ -318,7 +318,7 @@ def _may_be_known(path: str, stream: BinaryIO) -> bool:
 
 
 def _behind_preamble(source: OutputFile) -> OutputFormat | None:
-    """Return the format that begins first in a text of which the head is of none."""
+    """Return the format that begins first in a text whose head has no format."""
     begins: list[tuple[int, OutputFormat]] = []
     for form in formats():
         mark = form.beginning
@@ -334,7 +334,7 @@ def _behind_preamble(source: OutputFile) -> OutputFormat | None:
 
 
 def _refuse_what_cannot_be(measurements: Iterable[Measurement]) -> None:
-    """Raise DataError where a count is larger than anything that was ever counted."""
+    """Raise DataError if the number of a repetition is implausibly large."""
     for measurement in measurements:
         for sample in measurement.samples:
             if (sample.repetition or 0) > REPETITION_MAXIMUM:
@@ -346,13 +346,13 @@ def _refuse_what_cannot_be(measurements: Iterable[Measurement]) -> None:
 
 
 def _kind_of_targets(source: OutputFile, kind: str | None) -> str | None:
-    """Return which text about targets it is, of the kind that a person says."""
+    """Return the kind of text about targets, restricted to the one the user names."""
     matching = (name for name, dump in TARGET_DUMPS.items() if dump.recognises(source))
     return next((name for name in matching if kind in (None, name)), None)
 
 
 def _snapshots(source: OutputFile, way: tuple[Stream, ...], kind: str | None) -> FileReading:
-    """Return what a text tells of targets; when it was may not be in it."""
+    """Return the snapshots of targets in a text, which may not state their time."""
     kind = kind or target_dump.LFS_DF_KIND
     dump = TARGET_DUMPS[kind]
     # Every node sees the same file system, so one is enough.
@@ -384,7 +384,7 @@ def _format(source: OutputFile, kind: str | None) -> OutputFormat | None:
     return _recognised(source.name, source.content[:HEAD_BYTES]) or _behind_preamble(source)
 
 
-@lru_cache(maxsize=2)  # asked several times of a file while it is read
+@lru_cache(maxsize=2)  # needed several times while a file is read
 def _recognised(name: str, head: bytes) -> OutputFormat | None:
     source = OutputFile(name, head)
     return next((form for form in formats() if form.recognises(source)), None)
@@ -406,7 +406,7 @@ def mains(path: str) -> tuple[str, ...]:
 
 
 def _main(source: OutputFile, form: OutputFormat) -> OutputFile:
-    """Return the source of the file that holds the result which this one is a part of."""
+    """Return the source of the file with the result of which this one is a part."""
     directory = os.path.dirname(source.name)  # noqa: PTH120 (a name of any bytes)
     for main in form.instead(source.file_name):
         path = os.path.join(directory, main)  # noqa: PTH118
@@ -434,9 +434,9 @@ class ImportBatch:
     Attributes
     ----------
     raw
-        Where their content is put; ``None``: it is not kept.
+        Directory for their content; ``None``: it is not stored.
     kind, timezone
-        As `read_file` has them.
+        As for `read_file`.
     """
 
     tasks: Sequence[Task]
@@ -445,7 +445,7 @@ class ImportBatch:
     timezone: str | None
 
     def answer(self) -> list[Read]:
-        """Read files, each with its mains that are read too; put raw outputs in their place."""
+        """Read files, each with its main files that are read too; write their raw outputs."""
         done: list[Read] = []
         contents: dict[str, bytes] = {}
         for candidate, others in self.tasks:
@@ -478,12 +478,12 @@ class ImportBatch:
 
 
 def _identity(reading: FileReading, source: OutputFile) -> str:
-    """Return the hash of a content with one end of line at its end: a file is known by it.
+    """Return the hash that identifies a file: of its content with one newline at the end.
 
-    That is however many empty lines end it, and whether lines end as those of Windows do.
+    It does not depend on trailing empty lines, nor on Windows line ends.
 
-    A text without the end of its last line is the same as one with it only if it says the same:
-    it may have been cut there.
+    A text without a final newline equals one with it only if it says the same: it may have been
+    cut there.
     """
     content = reading.original or source.content
     if reading.original is None:
@@ -496,7 +496,7 @@ def _identity(reading: FileReading, source: OutputFile) -> str:
 
 
 def _contents(reading: FileReading) -> list[tuple[str, bytes]]:
-    """Return what is kept of a file: the text that numbers were read in first."""
+    """Return the contents of a file to store: first the text that numbers were read from."""
     source = reading.source
     if source is None or not reading.measurements:
         return []

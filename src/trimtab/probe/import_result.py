@@ -1,4 +1,4 @@
-"""What comes of a file that is imported: the run of each result, and what is printed of it."""
+"""Outcome of an imported file: the run of each result, and what is printed about it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from trimtab.store.kept import ImportedRun, KeptOutput
 from trimtab.store.raw_output import EMPTY_SHA256
 
 IMPORTED: Final = "imported"
-"""The site and the probe of what nobody has named."""
+"""Site and probe of results that were imported without either name."""
 _ZONE_MAXIMUM: Final = timedelta(hours=14)
 """No zone is further from UTC (Pacific/Kiritimati)."""
 _QUARTER: Final = timedelta(minutes=15)
 _REPETITIONS_APART: Final = ("repetitions-not-printed", "companion-missing")
-"""Codes of what is missing where a result has only means, and what would have it."""
+"""Codes of gaps in results that have only means: repetitions, or the file that has them."""
 _LINE: Final = re.compile(r"line ([0-9]+)")
 
 
@@ -40,7 +40,7 @@ class FileStatus(StrEnum):
     FAILED = "failed"
     """The file reports that the benchmark failed, or that its result does not count."""
     UNREADABLE = "unreadable"
-    """Of unknown format, damaged, or not accessible."""
+    """The file has an unknown format, is damaged, or is not accessible."""
 
 
 _STATUS: Final = {
@@ -52,16 +52,16 @@ _STATUS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ImportTerms:
-    """What a person says of files, since they do not.
+    """Facts about files that the user states because the files do not.
 
     Attributes
     ----------
     at
-        When it was measured, where a file does not tell.
+        Time of the measurement, if a file does not state it.
     timezone
-        An IANA name, for times that are printed without a zone; ``None``: not known.
+        IANA name, for times printed without a zone; ``None``: unknown.
     layer
-        Where in the stack it was measured, where the content does not show it or shows another.
+        Layer of the stack that was measured, if the content shows none or another.
     """
 
     site: str = IMPORTED
@@ -73,26 +73,26 @@ class ImportTerms:
 
 @dataclass(frozen=True, slots=True)
 class ImportTime:
-    """When something was, or why that is not known."""
+    """Time of a result, or why it is unknown."""
 
     at: datetime | None
     reason: Message | None = None
 
 
 def moment_of(printed: datetime | None, terms: ImportTerms) -> ImportTime:
-    """Return the time of a result: as printed, in the zone that is known, else as a person says.
+    """Return the time of a result: as printed, in its known zone, else as the user states.
 
     Examples
     --------
     >>> moment_of(datetime(2024, 3, 1, 12, 0), ImportTerms(timezone="America/Los_Angeles")).at
     datetime.datetime(2024, 3, 1, 20, 0, tzinfo=datetime.timezone.utc)
     >>> moment_of(datetime(2024, 3, 1, 12, 0), ImportTerms()).reason
-    'the output prints 2024-03-01 12:00:00 without a time zone; --timezone says which'
+    'the output prints 2024-03-01 12:00:00 without a time zone; give it with --timezone'
     """
     if printed is None:
         if terms.at is not None:
             return ImportTime(terms.at)
-        text = "the output prints no time; --at says when it was"
+        text = "the output prints no time; give it with --at"
         return ImportTime(None, Message("time-not-printed", text))
     if printed.tzinfo is not None:
         return ImportTime(printed.astimezone(UTC))
@@ -104,7 +104,7 @@ def moment_of(printed: datetime | None, terms: ImportTerms) -> ImportTime:
             return ImportTime(None, Message("time-skipped", text))
         return ImportTime(at)
     if terms.at is None:
-        text = f"the output prints {printed} without a time zone; --timezone says which"
+        text = f"the output prints {printed} without a time zone; give it with --timezone"
         return ImportTime(None, Message("time-without-zone", text))
     zone = _zone_of(printed, terms.at)
     if zone is None:
@@ -112,7 +112,7 @@ def moment_of(printed: datetime | None, terms: ImportTerms) -> ImportTime:
             None,
             Message(
                 "time-contradicted",
-                f"the output prints {printed} (in a zone that is not said), which is not "
+                f"the output prints {printed} (in an unknown zone), which is not "
                 f"{terms.at:%Y-%m-%d %H:%M} UTC of --at",
             ),
         )
@@ -120,13 +120,13 @@ def moment_of(printed: datetime | None, terms: ImportTerms) -> ImportTime:
 
 
 def _zone_of(printed: datetime, at: datetime) -> timezone | None:
-    """Return the zone in which a printed time is about that time: zones are quarters of hours."""
+    """Return the zone that makes a printed time about the given one, in steps of 15 minutes."""
     quarters = round((printed.replace(tzinfo=UTC) - at) / _QUARTER)
     return timezone(quarters * _QUARTER) if abs(quarters * _QUARTER) <= _ZONE_MAXIMUM else None
 
 
 def probe_of(measurement: Measurement, terms: ImportTerms) -> str:
-    """Return of which probe a result is a run."""
+    """Return the probe of which a result is a run."""
     return terms.probe if measurement.name is None else f"{terms.probe}: {measurement.name}"
 
 
@@ -136,7 +136,7 @@ def run_of(measurement: Measurement, terms: ImportTerms, *, file: str, ordinal: 
     Parameters
     ----------
     ordinal
-        Of the result in its file.
+        Number of the result in its file.
     """
     began = moment_of(measurement.began, terms)
     until = _until(measurement, began, terms)
@@ -168,7 +168,7 @@ def run_of(measurement: Measurement, terms: ImportTerms, *, file: str, ordinal: 
 
 
 def _until(measurement: Measurement, began: ImportTime, terms: ImportTerms) -> datetime | None:
-    """Return when it ended, in the zone in which it began."""
+    """Return its end, in the zone of its start."""
     ended = measurement.ended
     if ended is None or began.at is None:
         return None
@@ -179,18 +179,18 @@ def _until(measurement: Measurement, began: ImportTime, terms: ImportTerms) -> d
 
 
 def why_not_judged(measurement: Measurement, run: Run) -> Message | None:
-    """Return why no series has a result; ``None`` for one that has, and for what explains others.
+    """Return why no series has a result; ``None`` if one has, or if it explains other results.
 
-    As `trimtab.store.history` takes them: figures of repetitions or of the whole, and a time.
+    As in `trimtab.store.history`, it needs figures of repetitions or of the whole, and a time.
     """
     if run.status not in JUDGED:
         return Message("result-failed", measurement.problem or str(run.status))
     if not measurement.samples:
-        return None  # what jobs or a server's processor did
+        return None  # activity of jobs or of a server's processor
     totals = [sample for sample in measurement.samples if sample.statistic == "total"]
     is_counted = run.status is RunStatus.UNFINISHED or any(sample.believed for sample in totals)
     if totals and not is_counted:
-        return Message("not-believed", totals[0].reason or "its figures are not believed")
+        return Message("not-believed", totals[0].reason or "its figures are not credible")
     if not is_counted:
         reasons = (
             gap.reason for gap in measurement.missing if code_of(gap.reason) in _REPETITIONS_APART
@@ -208,7 +208,7 @@ def imported_run(run: Run, outputs: tuple[tuple[str, int, str], ...], key: str) 
     Parameters
     ----------
     outputs
-        Label, size in bytes and sha256 of each, whose content is kept already.
+        Label, size in bytes and sha256 of each; its content is already stored.
     """
     usable = tuple(
         KeptOutput(
@@ -274,7 +274,7 @@ class Imported:
 
 
 def result_of(measurement: Measurement, run: Run) -> Imported:
-    """Return what is reported of one result of a file, and of the run that it becomes."""
+    """Return the report on one result of a file and its run."""
     return Imported(
         name=measurement.name,
         status=_STATUS.get(measurement.status, FileStatus.FAILED),

@@ -41,15 +41,15 @@ from trimtab.store.kept import ImportedRun
 from trimtab.store.store import Store
 
 BATCH, BATCH_BYTES = 500, 16 * 1024**2
-"""Files of one task of a worker and of one transaction: so many at most, or of that size."""
+"""Maximum number and size of the files of one task of a worker and of one transaction."""
 _REASONS = 8
-"""Of a file of many results: so many reasons are told one by one."""
+"""For a file of many results, at most this many reasons are listed one by one."""
 FEW = 64
-"""Up to so many files are read in this process: workers take half a second to start."""
+"""Up to this many files are read in this process: workers take half a second to start."""
 
 _HINT = "what was imported so far is kept: start it again, perhaps with fewer files"
 _COPY = "copy of "
-"""Begins the key of a result that is the same whatever file it stands in."""
+"""Prefix of the key of a result that is the same in whatever file it is."""
 
 Progress = Callable[[str, float], None]
 
@@ -63,16 +63,16 @@ def import_files(
     progress: Progress = lambda text, fraction: None,
     workers: int | None = None,
 ) -> Iterator[ImportedFile]:
-    """Yield what came of each file, in the order in which they were named, once it is kept.
+    """Yield the outcome of each file once it is stored, in the order of the arguments.
 
     Parameters
     ----------
     paths
         Files and directories.
     store
-        ``None``: everything is read and nothing is kept.
+        ``None``: everything is read and nothing is stored.
     kind
-        The format of all of them, where a person says it.
+        The format of all of them, if the user names it.
     workers
         Processes that read; by default one for each processor when there are many files.
 
@@ -118,7 +118,7 @@ def _read_batches(
 
 
 def _batches(files: Sequence[FoundFile]) -> Iterator[list[Task]]:
-    """Yield files that are read together, each with those of its mains that are read too."""
+    """Yield files that are read together, each with its main files that are read too."""
     named = {candidate.path for candidate in files}
     batch: list[Task] = []
     size_bytes = 0
@@ -134,13 +134,13 @@ def _batches(files: Sequence[FoundFile]) -> Iterator[list[Task]]:
 
 @dataclass(slots=True)
 class _ImportKeeper:
-    """Turns what was read into runs, and keeps them."""
+    """Turns results into runs, and stores them."""
 
     terms: ImportTerms
     store: Store | None
 
     def keep(self, batch: Sequence[Read]) -> list[ImportedFile]:
-        """Keep the results of a batch; return what came of each file."""
+        """Store the results of a batch; return the outcome of each file."""
         runs: list[ImportedRun] = []
         files = [self._file(reading, runs) for reading in batch]
         store = self.store
@@ -163,9 +163,9 @@ class _ImportKeeper:
 
     @staticmethod
     def _add(store: Store, runs: Sequence[ImportedRun]) -> list[tuple[str | None, str | None]]:
-        """Keep runs; return for each the run that was kept as it before, and what that one lacks.
+        """Store runs; return for each the id of an earlier copy, and what that copy lacks.
 
-        Of two copies of one result in a batch the one that tells more is kept.
+        Of two copies of one result in a batch, the one with more information is kept.
         """
         first: dict[tuple[str, str], int] = {}
         for place, run in enumerate(runs):
@@ -188,7 +188,7 @@ class _ImportKeeper:
         return outcomes
 
     def _kept_snapshot(self, store: Store, imported: Imported) -> Imported:
-        """Return a result with whether its snapshot is new, once that is kept."""
+        """Store the snapshot of a result; return the result with whether it is new."""
         if imported.snapshot is None or imported.run is None:
             return imported
         new = store.snapshot(imported.run) is None
@@ -211,7 +211,7 @@ class _ImportKeeper:
         if reading.kind in TARGET_DUMPS:
             return self._snapshots(read)
         part_of = None if source.name == reading.path else source.name
-        if not reading.measurements:  # read with the other file, which tells of it
+        if not reading.measurements:  # read with the other file, which reports it
             return ImportedFile(
                 reading.path, reading.kind, FileStatus.OK, named=named, part_of=part_of
             )
@@ -229,12 +229,12 @@ class _ImportKeeper:
         )
 
     def _snapshots(self, read: Read) -> ImportedFile:
-        """Return a file about targets: a snapshot of each file system, where its time is known."""
+        """Return the outcome of a file about targets: a snapshot of each file system."""
         reading = read.reading
         several = len(reading.snapshots) > 1
         reason = Message(
             "time-not-printed",
-            "it prints no time, so the snapshot is not kept; --at says when it was",
+            "it prints no time, so the snapshot is not stored; give it with --at",
         )
         results = []
         for name, snapshot in reading.snapshots:
@@ -268,7 +268,7 @@ class _ImportKeeper:
 
 
 def _keys(read: Read) -> Iterator[tuple[Measurement, str]]:
-    """Yield each result with what it is known by: itself where it tells, else file and place."""
+    """Yield each result with its key: its own identity if it has one, else file and place."""
     times: Counter[str] = Counter()
     for ordinal, measurement in enumerate(read.reading.measurements):
         key = (read.sha256 or "") + (f"#{ordinal}" if ordinal else "")
@@ -280,7 +280,7 @@ def _keys(read: Read) -> Iterator[tuple[Measurement, str]]:
 
 
 def _lacking(store: Store, identifier: str, copy: Run) -> str | None:
-    """Return what the run that is kept does not tell and its copy does."""
+    """Return what the copy of a stored run has and the stored run lacks."""
     stored = store.run(identifier)
     targets = {sample.target for sample in copy.samples} - {
         sample.target for sample in stored.samples
@@ -291,11 +291,11 @@ def _lacking(store: Store, identifier: str, copy: Run) -> str | None:
     lacks = [f"its targets ({len(targets)})"] if targets else sorted(parameters[0] - parameters[1])
     if not lacks:
         return None
-    return f"imported before from a file without {', '.join(lacks)}; it stays as it was kept"
+    return f"imported before from a file without {', '.join(lacks)}; the stored result is unchanged"
 
 
 def _with_run(store: Store, imported: Imported, before: str | None, lacks: str | None) -> Imported:
-    """Return the result with the run that it was kept as before, or is now."""
+    """Return the result with its run: the earlier copy, or the one stored now."""
     warnings = imported.warnings if lacks is None else (*imported.warnings, lacks)
     if before is not None and imported.at is None and (at := store.run(before).at) is not None:
         # It has a time already, from when it was imported with its zone.
@@ -320,7 +320,7 @@ def _overall(results: Sequence[Imported]) -> tuple[FileStatus, str | None]:
 
 
 def _summed(results: Sequence[Imported]) -> str:
-    """Return the reasons of many results, the most frequent first, each with where it is met."""
+    """Return the reasons of many results, the most frequent first, each with its first result."""
     by_reason = grouped((each for each in results if each.reason is not None), attrgetter("reason"))
     most = sorted(by_reason.items(), key=lambda item: -len(item[1]))
     reasons = [
@@ -342,7 +342,7 @@ def terms_of(
     timezone: str | None = None,
     layer: Layer | None = None,
 ) -> tuple[ImportTerms, Site | None]:
-    """Return what a person says of the files, with the site file that is behind the name.
+    """Return the user's statements about the files, with the site file of the named site.
 
     Raises
     ------
@@ -364,7 +364,7 @@ def terms_of(
 
 
 def check_kind(kind: str | None) -> None:
-    """Raise UsageError where there is no such format."""
+    """Raise UsageError if there is no such format."""
     if kind is not None and kind not in kinds():
         raise UsageError(
             f"there is no format {kind!r}",

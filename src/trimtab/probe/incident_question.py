@@ -1,7 +1,7 @@
 """Questions about the incidents of a site, answered side by side from its snapshots, runs and jobs.
 
-Each incident is a separate question. Snapshots are read last, and only those of the times that an
-explanation asks for.
+Each incident is a separate question. Snapshots are read last, and only those that an explanation
+asks for.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 _CHECKSUMS: Final = ("checksum_errors_total",)
 _FEW: Final = 4
-"""Snapshots that are compared as they are: the watch asks after each slot, for the last ones."""
+"""Up to so many snapshots are compared one by one: the watch asks after each slot."""
 
 
 @dataclass(slots=True)
 class StoreTelemetry:
-    """Snapshots of one site as `trimtab.explain.site_explanation.TelemetrySource` asks for them."""
+    """Snapshots of one site, a `trimtab.explain.site_explanation.TelemetrySource`."""
 
     store: Store
     site: str
@@ -67,9 +67,9 @@ class StoreTelemetry:
     def bad_checksums(self, since: datetime, until: datetime) -> tuple[BadChecksums, ...]:
         """Return by how much counters of bad checksums grew, and when.
 
-        A snapshot a day shows whether the counts changed at all, and those of that day when.
-        Counted are messages in a kernel's log: a count that goes down was set back by a boot, or
-        old messages have fallen out of the log. Neither is a transfer that went wrong.
+        One snapshot a day shows whether the counts changed, and the others of that day show when.
+        The counts are of messages in a kernel's log: a count that falls was reset by a boot, or
+        old messages have left the log. Neither is a failed transfer.
         """
         times = self.times(since, until)
         if len(times) <= _FEW and not self._counts_differ(since, until):
@@ -88,7 +88,7 @@ class StoreTelemetry:
         return tuple(change for _, change in self._changes(sorted(near)) if change.count > 0)
 
     def _counts_differ(self, since: datetime, until: datetime) -> bool:
-        """Return whether not all snapshots of a stretch have the same counts."""
+        """Return whether the counts differ between snapshots of a stretch."""
         counts = []
         for snapshot in self.store.snapshots(self.site, since=since, until=until):
             places = [(seen.target.name, seen.readings) for seen in snapshot.targets]
@@ -104,7 +104,7 @@ class StoreTelemetry:
         return any(of_snapshot != counts[0] for of_snapshot in counts)
 
     def _changes(self, times: Sequence[datetime]) -> list[tuple[datetime, BadChecksums]]:
-        """Return when a count was read before, and by how much it is another now."""
+        """Return when a count was read before, and by how much it has changed since."""
         readings, _ = self.store.telemetry_frames(
             self.site, times, names=_CHECKSUMS, settings_at=()
         )
@@ -121,17 +121,17 @@ class StoreTelemetry:
 _PLACED_S: Final = 300.0
 
 RunFacts = tuple[tuple[RunFact, ...], tuple[CpuProfile, ...], pl.DataFrame]
-"""Runs of probes, profiles of servers, and jobs as `Context.jobs` has them."""
+"""Runs of probes, profiles of servers, and jobs in the form of `Context.jobs`."""
 Conditions = tuple[Assessment, ...]
-"""What was wrong in all of a record."""
+"""Conditions that were wrong throughout a record."""
 SETTLED: Final = timedelta(days=4)
-"""After the end of an incident: what comes later adds nothing to its explanation but hours to
-compare it with. It is more than `trimtab.explain.site_explanation` and the causes look at."""
+"""Time after the end of an incident: later data adds only hours to compare it with. It is longer
+than `trimtab.explain.site_explanation` and the causes look at."""
 
 
 @dataclass(slots=True)
 class _Asking:
-    """Notes which snapshots a context asks for, and gives none of them yet."""
+    """Records which snapshots a context asks for, and returns none of them yet."""
 
     source: StoreTelemetry
     times_requested: tuple[datetime, ...] = ()
@@ -141,21 +141,21 @@ class _Asking:
         return self.source.times(since, until)
 
     def frames(self, times: Sequence[datetime]) -> Telemetry:
-        """Return snapshots of no time."""
+        """Record the times; return no snapshot."""
         self.times_requested = tuple(times)
         return self.source.frames(())
 
 
 @dataclass(frozen=True, slots=True)
 class ExplanationBasis:
-    """What an explanation rests on.
+    """Data that an explanation rests on.
 
     Attributes
     ----------
     digest
-        Of everything but the content of snapshots.
+        Digest of everything but the content of snapshots.
     snapshots
-        How many it looks at of the hours around the incident.
+        Number of snapshots that it uses from the hours around the incident.
     are_removed
         Whether snapshots of these hours have outlived their retention.
     """
@@ -167,7 +167,7 @@ class ExplanationBasis:
 
 @dataclass(frozen=True, slots=True)
 class IncidentQuestion:
-    """One incident with what is known of its hours, but for the snapshots: those are read last."""
+    """One incident with the facts of its hours, except the snapshots: those are read last."""
 
     url: str
     site: str
@@ -181,13 +181,13 @@ class IncidentQuestion:
         return self.context.incident
 
     def basis(self) -> ExplanationBasis | None:
-        """Return what the explanation rests on; ``None`` while that may still change daily."""
+        """Return the data the explanation rests on; ``None`` while it may still change daily."""
         context, incident = self.context, self.context.incident
         if incident.state is not IncidentState.ENDED or incident.until is None:
             return None
         if incident.until + SETTLED > context.now:
             return None
-        # The first snapshots of the record are others each day once the retention is over.
+        # The first snapshots of the record change each day once the retention is over.
         begins = min(window.from_ for window in (*context.bad, *context.good))
         times = tuple(at for at in self.times if at >= begins - LONGEST_STEP)
         rests_on = (
@@ -204,20 +204,20 @@ class IncidentQuestion:
         return ExplanationBasis(digest, len(times), are_removed)
 
     def answer(self) -> Explanation:
-        """Return why it came about."""
+        """Return the explanation of the incident."""
         telemetry = StoreTelemetry(borrowed(self.url), self.site).frames(self.times)
         return explain(replace(self.context, telemetry=telemetry))
 
 
 def _placed(window: Period) -> tuple[int, int]:
-    """Return where a window lies to some minutes: how far apart runs are changes by seconds."""
+    """Return a window rounded to some minutes: the spacing of runs varies by seconds."""
     begin, end = window.from_.timestamp(), window.to.timestamp()
     return round(begin / _PLACED_S), round(end / _PLACED_S)
 
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """What was wrong in all of the record: its first days beside its last."""
+    """Conditions that were wrong throughout the record: its first days compared with its last."""
 
     url: str
     known: Known
@@ -245,7 +245,7 @@ class Checksums:
 
 @dataclass(frozen=True, slots=True)
 class FactsQuestion:
-    """What the runs of a site tell, the profiles of its servers and the accounting of its jobs."""
+    """Facts from the runs of a site, profiles of its servers and accounting of its jobs."""
 
     url: str
     site: str
@@ -256,7 +256,7 @@ class FactsQuestion:
         facts: list[RunFact] = []
         profiles: list[CpuProfile] = []
         accounts: list[Run] = []
-        # A run is far larger than what is noted of it: a year of them is never in memory.
+        # A run is far larger than its fact: a year of them is never in memory.
         for run, series in borrowed(self.url).runs_between(self.site, until=self.until):
             if run.kind not in EXPLAINING and (fact := run_fact(run, series)) is not None:
                 facts.append(fact)
@@ -270,12 +270,12 @@ class FactsQuestion:
 def questions_of(
     store: Store, incidents: Iterable[Incident], known: Known, *, others: Sequence[Incident]
 ) -> Iterator[IncidentQuestion]:
-    """Yield what is asked of each incident, in their order.
+    """Yield the question of each incident, in their order.
 
     Parameters
     ----------
     others
-        All that are known of, whose hours are no good ones.
+        All known incidents; their hours do not count as good.
     """
     source, url = StoreTelemetry(store, known.site), store.location.url
     first = next(iter(source.times(known.record_from, known.now)), None)
@@ -286,12 +286,12 @@ def questions_of(
 
 
 def ask_for_standing(store: Store, known: Known, together: Together) -> Iterator[Conditions]:
-    """Begin to look for what was wrong all along, and return what yields it."""
+    """Begin to search for permanent conditions, and return what yields them."""
     return together([_Standing(store.location.url, _at_its_ends(known))])
 
 
 def _at_its_ends(known: Known) -> Known:
-    """Return what is known of the first and the last days alone."""
+    """Return the facts of the first and the last days only."""
     first, last = known.record_from + BEGINNING, known.now - BEGINNING
     return replace(
         known,
@@ -308,7 +308,7 @@ EXPLAINING: Final = frozenset({PERF_KIND, JOBS_KIND})
 
 
 def run_fact(run: Run, series: str) -> RunFact | None:
-    """Return a kept run as a fact; ``None`` for one without a time, which explains nothing.
+    """Return a stored run as a fact; ``None`` if it has no time, as it then explains nothing.
 
     Parameters
     ----------
@@ -337,14 +337,14 @@ def run_fact(run: Run, series: str) -> RunFact | None:
         hosts=nodes or (() if run.host is None else (run.host,)),
         bytes_written=_moved(totals, cost, "bytes_written"),
         bytes_read=_moved(totals, cost, "bytes_read"),
-        # What it ran on, not what was asked for: half of the nodes are half of the bandwidth.
+        # The nodes it ran on, not those requested: half the nodes give half the bandwidth.
         nodes=len(set(nodes)) or _count(requested.get("nodes")),
         tasks=_count(requested.get("tasks")),
     )
 
 
 def profile_of(run: Run) -> CpuProfile | None:
-    """Return an imported output of perf as where a server's CPU time went, ``None`` for others."""
+    """Return the CPU profile of a server from an imported output of perf, ``None`` for others."""
     if run.kind != PERF_KIND:
         return None
     recorded = as_dict(run.parameters.get("told"))
@@ -357,7 +357,7 @@ def profile_of(run: Run) -> CpuProfile | None:
 
 
 def jobs_of(runs: Iterable[Run], until: datetime | None) -> pl.DataFrame:
-    """Return the hours of imported accounting, as `Context.jobs` has them.
+    """Return the hours of imported accounting, in the form of `Context.jobs`.
 
     Parameters
     ----------

@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 _DAY: Final = timedelta(days=1)
 _NEAR: Final = timedelta(hours=1)
 _MINUTE: Final = timedelta(minutes=1)
-"""Times are printed to the minute, and asked for as they were printed."""
+"""Resolution of printed times: users ask for a time as it was printed."""
 _MANY_RUNS: Final = 3000
-"""From four months of hourly runs on a second process is worth the second that it takes."""
-_HINT: Final = "--until and a shorter record take less memory; what is kept stands as it was"
+"""From four months of hourly runs on, a second process is worth the second it takes to start."""
+_HINT: Final = "--until and a shorter record take less memory; stored incidents are unchanged"
 _ORDER: Final = (IncidentState.OPEN, IncidentState.LASTING, IncidentState.ENDED)
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedBy:
-    """What an explanation rests on, and the conditions that it names by itself."""
+    """Data that an explanation rests on, and the conditions that it names itself."""
 
     basis: ExplanationBasis
     standing: tuple[Assessment, ...]
@@ -63,13 +63,13 @@ class Explained:
     Attributes
     ----------
     judged_until
-        The last run that was looked at.
+        Time of the last run examined.
     standing
-        What was wrong in all of the record.
+        Conditions that were wrong throughout the record.
     lone_runs
         Runs that failed or did not finish while those around them did, the latest first.
     bases
-        Incident to what its explanation rests on, of those that ended long ago.
+        Incident to the basis of its explanation, for those that ended long ago.
     """
 
     site: str
@@ -89,13 +89,13 @@ class ExplainedMoment:
     Attributes
     ----------
     explanations
-        Of the incidents that it lies in.
+        Explanations of the incidents during which it falls.
     moment
-        What was looked for at that very time, held against the week before.
+        Findings at that very time, compared with the week before.
     lone_runs
         Runs within an hour of it that failed or did not finish while those around them did.
     speeds
-        How fast its runs were compared with usual, the series that differs most first.
+        Speed of its runs compared with usual, the series that differs most first.
     """
 
     site: str
@@ -121,13 +121,13 @@ def incidents_of(
     Parameters
     ----------
     now
-        Aware; when it is asked. Incidents go on up to the last run that is kept.
+        Current time, aware. Open incidents last up to the last stored run.
     since
-        Those that were over before are left out. All of the record is judged nevertheless: what
-        goes on may have begun long before.
+        Incidents that ended before are left out. The whole record is judged nevertheless: an open
+        incident may have begun long before.
     until
-        What came later is not looked at. Without it the search is kept in the store, and one of
-        before is taken over as far as it still holds.
+        Later records are ignored. Without it the search is kept in the store, and results of an
+        earlier one are reused as far as they still hold.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def incidents_of(
 
 
 def _rests_on(place: Place, sums: Sums) -> object:
-    """Return what a search of the whole record rests on."""
+    """Return the basis of a search of the whole record."""
     rows = (sorted(sums.runs.items()), sorted(sums.slots.items()))
     tables = (sums.tables.get("snapshot"), sums.tables.get("event"))
     site = place.site
@@ -178,15 +178,15 @@ def search(
     earlier: Explained | None = None,
     progress: Progress = lambda text, fraction: None,
 ) -> Explained:
-    """Search a record for incidents and explain them, whatever is kept.
+    """Search a record for incidents and explain them, whatever is stored.
 
     Parameters
     ----------
     until
-        As `incidents_of` has it.
+        As for `incidents_of`.
     earlier
-        What an earlier search found: explanations of incidents that ended long ago, and of which
-        nothing new is known, are taken over.
+        Result of an earlier search: explanations of incidents that ended long ago, and about
+        which nothing new is known, are reused.
 
     Raises
     ------
@@ -226,13 +226,13 @@ def search(
 
 
 def _is_over(incident: Incident, begin: datetime | None) -> bool:
-    """Return whether an incident was over before a time; ``None``: all are looked at."""
+    """Return whether an incident ended before a time; with ``None`` none did."""
     return begin is not None and incident.until is not None and incident.until < begin
 
 
 @dataclass(slots=True)
 class _Takeover:
-    """What is taken over from an earlier search, and what the explanations of this one rest on."""
+    """Explanations reused from an earlier search, and the data that those of this one rest on."""
 
     earlier: Explained | None
     explanations: list[Explanation] = field(default_factory=list)
@@ -240,7 +240,7 @@ class _Takeover:
     _bases: dict[str, ExplanationBasis] = field(default_factory=dict)
 
     def unanswered(self, questions: Iterator[IncidentQuestion]) -> Iterator[IncidentQuestion]:
-        """Yield the questions whose answer is not known from the earlier search."""
+        """Yield the questions that the earlier search did not answer."""
         before = {} if self.earlier is None else self.earlier.bases
         known = () if self.earlier is None else self.earlier.explanations
         by_id = {each.incident.id: each for each in known if each.incident.id in before}
@@ -259,7 +259,7 @@ class _Takeover:
             yield question
 
     def note(self, explanation: Explanation) -> None:
-        """Note a new explanation, and what it rests on."""
+        """Record a new explanation, and its basis."""
         self.explanations.append(explanation)
         basis = self._bases.get(explanation.incident.id)
         if basis is not None:
@@ -270,10 +270,10 @@ class _Takeover:
 def still_holds(
     before: Incident, rested_on: ExplanationBasis, incident: Incident, now: ExplanationBasis
 ) -> bool:
-    """Return whether a new explanation would say what the one of before says, or less.
+    """Return whether a new explanation would say the same as the previous one, or less.
 
-    Where snapshots have outlived their retention since, it would know less: then alone the one of
-    before stands also where everything is worked out from nothing.
+    If snapshots have outlived their retention since, it would know less. Only then is the previous
+    one kept even where everything is computed afresh.
     """
     is_same = (before.at, before.until, before.effect, before.summary) == (
         *(incident.at, incident.until, incident.effect, incident.summary),
@@ -283,7 +283,7 @@ def still_holds(
 
 
 def _processes(store: Store, place: Place) -> int:
-    """Return how many processes look at a site: a short record is done before they have begun."""
+    """Return the number of processes for a site: a short record is done before they start."""
     runs = sum(series.runs for series in store.series(place.name))
     return processors() if runs >= _MANY_RUNS else 1
 
@@ -294,13 +294,13 @@ def keep_incidents(store: Store, explained: Explained) -> str | None:
     Returns
     -------
     str | None
-        Why they could not be kept: a store that may only be read. They are none the worse.
+        Why they could not be kept (the store is read-only); the incidents themselves are valid.
     """
     from trimtab.base.encode import dumps
 
     marks = JudgedMark(explained.judged_at, explained.judged_until)
     if store.judged(explained.site) == marks:
-        return None  # as they are kept
+        return None  # they are already stored
     records = [
         value_of(
             KeptIncident,
@@ -333,7 +333,7 @@ def kept_document(store: Store, site: str, incidents: Iterable[KeptIncident]) ->
             -float("inf") if each.until is None else -each.until.timestamp(),
         ),
     )
-    # They are kept as they are printed.
+    # They are stored as they are printed.
     printed: Any = tuple(each.document for each in ordered)
     at, until = (None, None) if judged is None else (judged.at, judged.until)
     return IncidentsDocument(str(store.location), site, at, until, printed, None, None)
@@ -342,12 +342,12 @@ def kept_document(store: Store, site: str, incidents: Iterable[KeptIncident]) ->
 def explain_at(
     store: Store, place: Place, moment: str, *, progress: Progress = lambda text, fraction: None
 ) -> ExplainedMoment:
-    """Return the incidents of one moment, and all that is known of it.
+    """Return the incidents of one moment, and all that is known about it.
 
     Parameters
     ----------
     moment
-        As a person writes it, in the site's zone; a date is any time of that day.
+        Time as the user wrote it, in the site's zone; a date is any time of that day.
 
     Raises
     ------
@@ -374,7 +374,7 @@ def explain_at(
         ]
         progress("explaining", 0.7)
         answers = together(questions_of(store, active, known, others=incidents))
-        # After the last run there is nothing to look at: what is known is that of the last hours.
+        # After the last run there is nothing to examine: use the facts of the last hours.
         source = StoreTelemetry(store, place.name)
         around = explain_moment(min(at, known.now), known, source, until=until, standing=standing())
         explained = tuple(with_standing(answer, standing()) for answer in answers)
@@ -396,9 +396,9 @@ def _looked(
     together: Together = one_by_one,
     progress: Progress,
 ) -> tuple[Known, Troubles, Callable[[], Conditions]]:
-    """Return what is known of a site, its troubles, and what was wrong with it all along.
+    """Return the facts about a site, its troubles, and its permanent conditions.
 
-    The last when it is asked for: others look for it while incidents are looked for here.
+    The conditions come on request: other processes search for them meanwhile.
     """
     terms = JudgeTerms(until=until)
     url = store.location.url
@@ -407,7 +407,7 @@ def _looked(
     def judging(text: str, fraction: float) -> None:
         progress(text, 0.4 * fraction)
 
-    # Asked first: where there are workers they begin with these while histories are read here.
+    # First: workers, if any, begin with these while histories are read here.
     read = together([FactsQuestion(url, place.name, end), Checksums(url, place.name)])
     judged = judge_site(store, place, terms, together=together, progress=judging)
     progress("looking for incidents", 0.4)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from trimtab.store.store import Store
 
 _NO_HARDWARE: Final = (
-    "no site file tells what it is built of: with [hardware] in one (trimtab init PATH writes it) "
-    "rates are also held against data sheets and line rates, and brought to the whole"
+    "no site file describes the hardware: with [hardware] in one (trimtab init PATH writes it) "
+    "rates are also compared with data sheets and line rates, and scaled to the whole system"
 )
 
 
@@ -42,10 +42,10 @@ def ladder_of(
     Parameters
     ----------
     where
-        Besides what `trimtab.site.lookup.open_site` takes, the name of a site that only the store
-        knows, as ``trimtab import --site NAME`` makes it.
+        Anything that `trimtab.site.lookup.open_site` takes, or the name of a site that only the
+        store knows, from ``trimtab import --site NAME``.
     runs
-        Resumption of ids of runs that are to stand for their layers.
+        Beginnings of the ids of runs that represent their layers.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def ladder_of(
 
 
 def _site(where: str, store_url: str | None) -> Site:
-    """Return the site that is meant: of a site file, of a directory, or one that is only kept."""
+    """Return the site meant: of a site file, of a directory, or one that is only in the store."""
     loaded = site_file(where)
     if loaded is not None:
         return loaded.site
@@ -70,7 +70,7 @@ def _site(where: str, store_url: str | None) -> Site:
     here = site_of_path(where) if state.kind == "directory" else None
     try:
         with open_store(store_url) as store:
-            known, nowhere = store.sites(), f"nothing is kept of it in {store.location}"
+            known, nowhere = store.sites(), f"nothing about it is stored in {store.location}"
     except UnreadableError as error:
         if here is not None:
             raise
@@ -86,14 +86,14 @@ def _site(where: str, store_url: str | None) -> Site:
 
 
 def _refused(where: str, state: bounded.PathState, nowhere: str) -> NoReturn:
-    """Raise what is wrong with a word that no ladder can be made of.
+    """Raise an error for a word from which no ladder can be built.
 
     Raises
     ------
     UsageError
         It is neither a site nor a directory.
     TrimtabError
-        What the system said of a path.
+        The system reported an error for a path.
     """
     if state.kind is not None:
         raise UsageError(
@@ -116,7 +116,7 @@ def _refused(where: str, state: bounded.PathState, nowhere: str) -> NoReturn:
 
 
 def of_file(file: LadderFile) -> LadderInput:
-    """Return what a ladder is made of from a file of published figures."""
+    """Return the inputs of a ladder from a file of published figures."""
     hardware, notes = with_data_sheet(file.hardware)
     rungs = [
         _rung(stated, metric, file) for stated in file.rungs for metric in sorted(stated.figures)
@@ -127,7 +127,7 @@ def of_file(file: LadderFile) -> LadderInput:
 
 
 def of_store(store: Store, site: Site, runs: Sequence[str] = ()) -> LadderInput:
-    """Return what a ladder is made of from what is kept of a site: the newest of each layer."""
+    """Return the inputs of a ladder from the store: the newest results of each layer of a site."""
     from trimtab.probe.ladder_rung import Chooser
 
     hardware, notes = _hardware(store, site)
@@ -145,9 +145,9 @@ def of_store(store: Store, site: Site, runs: Sequence[str] = ()) -> LadderInput:
 
 
 def _hardware(store: Store, site: Site) -> tuple[Hardware, tuple[str, ...]]:
-    """Return what a site is built of, with what its servers, OSTs and data sheets add.
+    """Return the hardware of a site, completed by its servers, OSTs and data sheets.
 
-    The second value is what a reader should know of it.
+    The second value holds notes for the reader.
     """
     snapshot = store.latest_snapshot(site.name)
     stated, notes = with_data_sheet(site.hardware)

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from trimtab.store.store import Store
 
 WINDOW: Final = timedelta(days=7)
-"""Up to the newest run of a series: its rate, and how it scatters from day to day."""
+"""Time up to the newest run of a series, for its rate and its scatter from day to day."""
 RUNS_MINIMUM: Final = 3
-"""With fewer runs the repetitions of the newest one tell more than nothing."""
+"""With fewer runs, the repetitions of the newest one are used instead."""
 RUNS_MAXIMUM: Final = 336
 LARGE_TRANSFER_BYTES: Final = 256 * 1024
 SMALL_TRANSFER_BYTES: Final = 16 * 1024
@@ -49,15 +49,15 @@ _USABLE: Final = (RunStatus.OK, RunStatus.PARTIAL)
 UNTIMED_MAXIMUM: Final = 100
 SMALL_MESSAGE_BYTES: Final = 64 * 1024
 _TOGETHER: Final = "OSTs measured"
-_BY_ITSELF: Final = "each measured by itself"
+_BY_ITSELF: Final = "each measured separately"
 
 
 @dataclass
 class Chooser:
-    """Chooses the rungs of a site; ``notes`` tells what else there was.
+    """Chooses the rungs of a site; ``notes`` lists what else there was.
 
-    ``chosen`` are beginnings of ids of runs that a person wants; they come before all others of
-    their layer, and their series up to them.
+    ``chosen`` are beginnings of the ids of runs that the user wants; they come before all others
+    of their layer, and their series up to them.
     """
 
     store: Store
@@ -68,7 +68,7 @@ class Chooser:
     _recorded: dict[tuple[str, datetime | None], dict[str, list[Run]]] = field(default_factory=dict)
 
     def rungs(self) -> Iterator[Rung]:
-        """Yield a rung for each layer and metric that something is kept of."""
+        """Yield a rung for each layer and metric with stored results."""
         candidates: dict[tuple[Layer, str], list[tuple[str, Rung]]] = {}
         requested = {comparability_key(run): run for run in map(self.store.run, self.chosen)}
         for series in self.store.series(self.site.name):
@@ -86,7 +86,7 @@ class Chooser:
             if len(of_layer) > 1:
                 self.notes.append(
                     f"{LEVEL_NAMES[layer]}, {metric.replace('_', ' ')}: {len(of_layer)} series are "
-                    "kept; the fastest of the last month is taken, --run takes another"
+                    "stored; the fastest of the last month is used, --run selects another"
                 )
             comparable = [rung for key, rung in of_layer if key in requested]
             best = _best(comparable or [rung for _, rung in of_layer])
@@ -97,7 +97,7 @@ class Chooser:
     ) -> Iterator[tuple[Run, Sequence[HistoryPoint]]]:
         """Yield the newest run of a series that measured something, and the week up to it.
 
-        Of runs without a time nobody knows which is the newest: each of them comes.
+        Runs without a time are all yielded: the newest of them is unknown.
         """
         if requested is not None:
             yield requested, self._week(series, requested.at)
@@ -121,7 +121,7 @@ class Chooser:
         )
 
     def _others(self, probe: str, since: datetime | None) -> dict[str, list[Run]]:
-        """Return series to usable runs, the newest first; asked once: reading them takes long."""
+        """Return series to usable runs, newest first; cached, since reading them takes long."""
         if (probe, since) not in self._recorded:
             runs = self.store.runs(site=self.site.name, probe=probe, since=since)
             usable = (run for run in runs if run.status in _USABLE)
@@ -131,7 +131,7 @@ class Chooser:
     def _candidate(
         self, layer: Layer, series: Series, run: Run, metric: str, points: Sequence[HistoryPoint]
     ) -> Rung | None:
-        """Return what one series would be as the rung of a layer."""
+        """Return one series as a rung of a layer."""
         coverage, notes = self._coverage(run)
         requested, recorded = (as_dict(run.parameters.get(name)) for name in (ASKED, "told"))
         used, left_out = _usable(points)
@@ -182,7 +182,7 @@ class Chooser:
         return Estimate(sum(newest.values()), basis=IntervalBasis.REPETITIONS), (run.id,)
 
     def _coverage(self, run: Run) -> tuple[Coverage, tuple[str, ...]]:
-        """Return what a run covers: what it tells itself, before anything that the site is."""
+        """Return what a run covers: as its own output states, else from the site's hardware."""
         recorded = as_dict(run.parameters.get("told"))
         built = built_of(self.hardware)
         stated = Coverage(
@@ -194,11 +194,11 @@ class Chooser:
             return stated, ()
         layer = layer_of(run)
         if layer == "network" and built.servers == 1:
-            return Coverage(servers=1), ()  # whichever side told it, there is no other server
+            return Coverage(servers=1), ()  # whichever side reported it, there is no other server
         if layer == "drive" and built.drives == 1:
             return Coverage(drives=1), ()
         if layer == "application":
-            # What it gets of what the file system gives, on however many OSTs its files lie.
+            # Its share of the whole file system, on however many OSTs its files are.
             return self._whole(built), ()
         if layer != "client":
             return stated, ()
@@ -217,15 +217,14 @@ class Chooser:
         """Return what a client's run covers where the mount is a file system of this host."""
         if built.osts is None or built.osts == 1:
             return self._whole(built), ()
-        note = f"on how many of {built.osts:,.6g} OSTs the files lay is not known"
+        note = f"on how many of {built.osts:,.6g} OSTs the files were is unknown"
         return Coverage(servers=1), (note,)
 
     def _of_files(self, run: Run, built: Coverage) -> tuple[Coverage, tuple[str, ...]]:
-        """Return what a client's run covers, from where its files lie.
+        """Return what a client's run covers, from the placement of its files.
 
-        Pinned files lie on every OST. Lustre spreads the objects of new files over all OSTs in
-        turn, so at least as many objects as OSTs reach all of them; fewer lie on nobody knows
-        which.
+        Pinned files are on every OST. Lustre spreads the objects of new files over all OSTs in
+        turn, so at least as many objects as OSTs reach all of them; where fewer are is unknown.
         """
         requested = as_dict(run.parameters.get(ASKED))
         tasks = _count(requested.get("tasks"))
@@ -240,8 +239,8 @@ class Chooser:
         objects = files * (_count(stripes) or 1)
         placed = f"{plural(objects, 'object', ',')} over {built.osts:,.6g} OSTs"
         if objects >= built.osts:
-            return built, (f"taken for all: {placed}",)
-        return Coverage(), (f"{placed}: on how many they lay is not known",)
+            return built, (f"assumed on all OSTs: {placed}",)
+        return Coverage(), (f"{placed}: on how many they were is unknown",)
 
     def _epoch(self, at: datetime | None) -> str | None:
         """Return the last change of the system before a time."""
@@ -272,18 +271,18 @@ class Chooser:
 
 
 def _of_targets(run: Run, metric: str) -> dict[str, float]:
-    """Return target to its rate; 0 is of a repetition that did not finish, not what it delivers."""
+    """Return target to its rate, without 0, which marks a repetition that did not finish."""
     finished = tuple(sample for sample in run.samples if sample.value)
     return replace(run, samples=finished).believed_of_targets(metric)
 
 
 def layer_of(run: Run) -> Layer | None:
-    """Return the layer that a run measured; ``None`` where nothing tells it."""
+    """Return the layer that a run measured; ``None`` if it is unknown."""
     stated = run.parameters.get("layer")
     for layer in LAYERS:
         if stated == layer:
             return layer
-    # Of a run that does not tell its layer: what Trimtab itself ran on the mount, and imports.
+    # Runs that do not state their layer: those of Trimtab itself on the mount, and imports.
     benchmark = None if "layer" in run.parameters else BENCHMARKS.get(run.kind)
     return None if benchmark is None else benchmark.layer
 
@@ -294,12 +293,12 @@ def _best(candidates: Sequence[Rung]) -> Rung:
     if times:
         recent = max(times) - APART_MAXIMUM
         candidates = [each for each in candidates if each.at is not None and each.at >= recent]
-    # Of a rate that covers nobody knows what nothing can be said.
+    # Nothing can be said about a rate whose coverage is unknown.
     return max(candidates, key=lambda each: (each.coverage != Coverage(), _speed(each)))
 
 
 def _speed(rung: Rung) -> float:
-    """Return the rate of one OST, drive or server where it is known of how many it is."""
+    """Return the rate of one OST, drive or server if the number of them is known."""
     of = rung.coverage
     return rung.rate.value / next((n for n in (of.osts, of.drives, of.servers) if n), 1)
 
@@ -313,7 +312,7 @@ def _usable(points: Sequence[HistoryPoint]) -> tuple[list[HistoryPoint], tuple[s
 
 
 def _suits(run: Run, metric: str) -> bool:
-    """Return whether a run is of the kind that a metric is about: large or small transfers."""
+    """Return whether the transfer size of a run, large or small, suits a metric."""
     size = _count(as_dict(run.parameters.get(ASKED)).get("transfer_size_bytes"))
     if size is None:
         # `lst stat` prints no size of its test. A 1 MiB transfer is a few RPCs of some 300 KB on
@@ -326,12 +325,12 @@ def _suits(run: Run, metric: str) -> bool:
 
 
 def _short(run: Run) -> str:
-    """Return the beginning of a run's id that tells it from others: its time, if it has one."""
+    """Return the beginning of a run's id that identifies it: its time, if it has one."""
     return run.id[: 13 if run.at is not None else 23]
 
 
 def _per_message(run: Run, metric: str) -> float | None:
-    """Return the bytes of an RPC, where a run tells its rate."""
+    """Return the bytes per RPC, if a run reports the rate of RPCs."""
     rates, messages = run.believed(metric), run.believed("rpc_rate")
     if not rates or not messages or median(messages) <= 0:
         return None
@@ -339,6 +338,6 @@ def _per_message(run: Run, metric: str) -> float | None:
 
 
 def _count(value: object) -> int | None:
-    """Return a count that a tool or a person gave; what is none is not known."""
+    """Return a count that a tool or a user gave; ``None`` if it is not a positive number."""
     count = as_whole(value)
     return count if count is not None and count > 0 else None

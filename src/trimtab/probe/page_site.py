@@ -87,7 +87,7 @@ def _answer(site: Site, warnings: Sequence[str], checked: Sequence[Checked]) -> 
 
 
 def _facts(site: Site) -> Iterator[tuple[str, str]]:
-    yield "file", site.source or "made up for the path"
+    yield "file", site.source or "none: derived from the path"
     yield "driver", site.driver
     yield "path", site.path
     if site.file_system is not None:
@@ -330,7 +330,7 @@ def _import_answer(tallied: Tally, store: str | None) -> str:
         answer = f"{results} of {files} read; nothing was kept: this was a dry run"
     else:
         answer = f"{plural(tallied.new, 'result', ',')} of {files} kept in {store}"
-        answer += f", {tallied.kept_before:,} were there before" if tallied.kept_before else ""
+        answer += f", {tallied.kept_before:,} were already stored" if tallied.kept_before else ""
     troubles = [
         f"{count:,} {status.value}"
         for status in (FileStatus.UNREADABLE, FileStatus.FAILED, FileStatus.PARTIAL)
@@ -350,11 +350,11 @@ def _import_answer(tallied: Tally, store: str | None) -> str:
 _WHY: Final = {
     "time-not-printed": "without a time",
     "time-without-zone": "with a time in a zone that is not known",
-    "time-skipped": "at a time that clocks left out",
+    "time-skipped": "at a time that clocks skipped",
     "time-contradicted": "at another time than --at",
     "only-summaries": "with summaries alone",
     "figures-rounded": "with rounded figures",
-    "not-believed": "with figures that are not believed",
+    "not-believed": "with figures that are not credible",
     "result-failed": "failed",
 }
 

@@ -295,7 +295,7 @@ _SETTINGS_SHOWN = 8
 
 
 def extent_sections(state: SweepState) -> tuple[Section, ...]:
-    """Return the progress of a sweep, which of its runs count, and what a person must do."""
+    """Return the progress of a sweep, which of its runs count, and what the user must do."""
     sweep = state.sweep
     measured = f"{state.measured} of {len(state.points)} runs measured, "
     count = sum(doubt.runs for doubt in state.doubts)

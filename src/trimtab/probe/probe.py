@@ -37,16 +37,16 @@ from trimtab.reach.process import ProcessResult
 from trimtab.site.path_access import THIS_HOST, Directories, Reach
 
 PATIENCE_S = 120.0
-"""How long past its fixed time a repetition may take, for starting, flushing and closing."""
+"""Time that a repetition may exceed its fixed time, for starting, flushing and closing."""
 DIRECTORY_PREFIX = bounded.PROBE_PREFIX + "probe-"
 STALE_AGE = timedelta(days=1)
 """A younger directory may belong to a probe that is running, here or on another host."""
 _REMAINING_LISTED = 5
 
 Progress = Callable[[str, float], None]
-"""Called with what is being done and the fraction that is done."""
+"""Called with the current activity and the fraction completed."""
 Counters = Callable[[], Mapping[str, DeviceBytes]]
-"""Returns what each drive below the path has moved so far; empty where none can be seen."""
+"""Returns the bytes that each drive below the path has moved so far; empty if none is visible."""
 
 
 def no_preparation(allocation: Allocation) -> str | None:
@@ -56,20 +56,20 @@ def no_preparation(allocation: Allocation) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSurroundings:
-    """What a probe runs on and is measured against.
+    """Surroundings in which a probe runs, and quantities it is compared with.
 
     Attributes
     ----------
     site
-        Under which the run is stored.
+        Site under which the run is stored.
     allocation
-        Where the commands run; entered and left by the probe.
+        Nodes on which the commands run; entered and left by the probe.
     counters
-        Of the drives below; read around each write and read.
+        Counters of the drives below; read around each write and read.
     memory_bytes
-        Of this node; ``None`` if not known.
+        Memory of this node; ``None`` if unknown.
     capacity_bytes
-        Of the file system, to which the bytes written are compared; ``None`` if not known.
+        Capacity of the file system, with which the bytes written are compared; ``None`` if unknown.
     timeout_s
         Longest time of one write or read; ``None`` is its fixed time and `PATIENCE_S`. A command
         has a timeout of its own.
@@ -79,7 +79,7 @@ class ProbeSurroundings:
         Called on the allocation before each measurement, such as
         `trimtab.probe.site_probe.drop_caches`; returns what could not be done.
     warnings
-        What is said with the run before it begins: targets that were left out.
+        Warnings stored with the run from the start: targets that were left out.
     """
 
     site: str
@@ -102,7 +102,7 @@ class ProbeOutcome:
     Attributes
     ----------
     others
-        Runs of their own of what the same command measured besides, without its outputs.
+        Separate runs for further results of the same command, without its outputs.
     """
 
     run: Run
@@ -120,9 +120,9 @@ class RunContext:
     Attributes
     ----------
     run_id
-        The run's id; an interrupted run of the same slot had it too.
+        The run's id, the same as of an interrupted run of this slot.
     at
-        When it starts.
+        Start of the run.
     """
 
     run_id: str
@@ -131,7 +131,7 @@ class RunContext:
 
 
 def further_run_id(run: Run, number: int) -> str:
-    """Return the id of another result of the same run: always the same, so that it is kept once."""
+    """Return the id of another result of the same run: always the same, so it is stored once."""
     assert run.at is not None
     return identifier_of(run.at, run.id, str(number))
 
@@ -140,7 +140,7 @@ class ProbeRunner(Protocol):
     """Runs the probes of a site: for real, or in a test."""
 
     def __call__(self, probe: SiteProbe, context: RunContext) -> ProbeOutcome:
-        """Return the outcome of a probe; what an interrupted one left behind is removed first.
+        """Return the outcome of a probe; leftovers of an interrupted one are removed first.
 
         Raises
         ------
@@ -155,7 +155,7 @@ class ProbeRunner(Protocol):
 
 
 class ProbeStep(Protocol):
-    """What a probe measures between making its directory and removing it."""
+    """The measurement of a probe, between making its directory and removing it."""
 
     name: str
     """The probe's name."""
@@ -169,11 +169,11 @@ class ProbeStep(Protocol):
         ...
 
     def read(self, probe: RunningProbe) -> None:
-        """Read the results, when the nodes are given back."""
+        """Read the results, once the nodes are released."""
         ...
 
     def runs(self, probe: RunningProbe, started_at: datetime) -> tuple[Run, ...]:
-        """Return the run and, of one command, the runs of what else it measured."""
+        """Return the run and, for one command, the runs of its further results."""
         ...
 
     def charted(self, probe: RunningProbe) -> tuple[Measurement, ...]:
@@ -192,17 +192,17 @@ def run_probe(
     """Return the outcome of a probe; a failure is part of the outcome, not raised.
 
     An interruption while a benchmark runs is part of the outcome too. One that comes later is
-    raised, but only when the files are removed and the run is kept.
+    raised, but only once the files are removed and the run is stored.
 
     Parameters
     ----------
     progress
-        Called with what is being done and the fraction of the work that is done.
+        Called with the current activity and the completed fraction of the work.
     keep
         Called with the run, whatever its status, before signals may interrupt again.
     identifier
-        The run's id where the caller has chosen one; what an interrupted run of that id left
-        behind is removed first. By default a new one.
+        The run's id if the caller has chosen one; leftovers of an interrupted run with that id
+        are removed first. By default a new one.
     """
     started_at = around.clock()
     probe = RunningProbe(step, around, progress, identifier or new_identifier(started_at))
@@ -227,7 +227,7 @@ def remove_directory(directories: Directories, parent: str, name: str, *, tree: 
     Parameters
     ----------
     tree
-        Whether to remove everything in it; else only what probes name their files.
+        Whether to remove everything in it; else only files with names that probes use.
 
     Raises
     ------
@@ -280,17 +280,17 @@ class RunningProbe:
         self.around.directories.make(self.parent, self.name)
 
     def remove_directory(self) -> None:
-        """Remove the probe's directory; raise ToolError where something of it remains."""
+        """Remove the probe's directory; raise ToolError if part of it remains."""
         remove_directory(
             self.around.directories, self.parent, self.name, tree=self.step.removes_tree
         )
 
     def measure(self) -> None:
-        """Measure on nodes of its own, then read the results."""
+        """Measure on the allocated nodes, then read the results."""
         with _on_nodes(self.around.allocation, self.progress):
             self.make_directory()
             self.step.measure(self)
-        # Only now that the nodes are given back: reading needs none of them.
+        # Only now, with the nodes released: reading needs none of them.
         self.step.read(self)
 
     def execute(
@@ -307,14 +307,14 @@ class RunningProbe:
         Parameters
         ----------
         label
-            Of its raw output.
+            Label of its raw output.
         advance
             Called with the seconds since it began.
 
         Raises
         ------
         JobLost
-            The batch job ended first; what the command had printed is kept.
+            The batch job ended first; the output so far is kept.
         """
         allocation, prepare = self.around.allocation, self.around.prepare
         with lifted():
@@ -327,9 +327,9 @@ class RunningProbe:
                     argv, tasks=tasks, timeout_s=timeout_s, on_progress=advance
                 )
             except JobLost as error:
-                # Its time was over between two commands: as late as one that did not end.
+                # Its time was over between two commands: it counts as one that did not end.
                 self.unfinished = self.unfinished or error.unfinished
-                if isinstance(error.result, ProcessResult):  # what it had printed by then
+                if isinstance(error.result, ProcessResult):  # its output up to then
                     self.outputs.append(error.result.raw_output(label))
                 raise
 
@@ -342,7 +342,7 @@ class RunningProbe:
             self.problems.append(Message("directory-not-removed", text))
 
     def outcome(self, started_at: datetime) -> ProbeOutcome:
-        """Return the outcome; the error is the first run's that is not whole, if there is none."""
+        """Return the outcome; without an error, the first run that is incomplete supplies one."""
         run, *others = self.step.runs(self, started_at)
         error = self.error
         for made in (run, *others):
@@ -374,12 +374,12 @@ class RunningProbe:
         samples: tuple[Sample, ...],
         moved: tuple[int | None, int | None],
     ) -> Run:
-        """Return the run: what the step measured, with where it ran and what it cost.
+        """Return the run: the step's measurements, where it ran and what it cost.
 
         Parameters
         ----------
         moved
-            Bytes written and bytes read; ``None`` where the results do not say.
+            Bytes written and bytes read; ``None`` if the results do not say.
         """
         step, allocation = self.step, self.around.allocation
         return Run(
@@ -412,7 +412,7 @@ class RunningProbe:
         )
 
     def problem(self, *more: str | None) -> Message | None:
-        """Return the problems as one text with the code of the first; ``None``: there are none."""
+        """Return the problems as one text with the code of the first; ``None`` without problems."""
         problems = [*self.problems, *(text for text in more if text is not None)]
         if self.error is not None:
             problems.insert(0, Message(self.error.code, self.error.message))
@@ -430,7 +430,7 @@ def left_behind(path: str, now: datetime, reach: Reach = THIS_HOST) -> tuple[str
     try:
         names = reach.list_names(path, DIRECTORY_PREFIX)
     except TrimtabError:
-        # A path that does not answer was reported already by the snapshot.
+        # The snapshot has already reported a path that does not answer.
         return ()
     return tuple(f"{path.rstrip('/')}/{name}" for name in names if is_stale(name, now))
 
@@ -457,9 +457,9 @@ def is_stale(name: str, now: datetime) -> bool:
 
 @contextmanager
 def _on_nodes(allocation: Allocation, progress: Progress) -> Iterator[None]:
-    """Hold an allocation: signals stop the waiting for it, and leaving gives it back."""
+    """Hold an allocation: signals stop waiting for it, and leaving releases it."""
     with ExitStack() as stack:
-        # Registered first: a job must be given back also when a signal comes while it is had.
+        # Registered first: a job must be released even if a signal comes while it is obtained.
         stack.push(allocation)
         progress("waiting for nodes", 0.0)
         with lifted():

@@ -1,4 +1,4 @@
-"""Runs a probe of the site file now, as the watch does, and records the runs that are missing.
+"""Runs a probe of the site file now, as the watch does, and records missing runs.
 
 A missing run holds no number: it says that a probe was due and why nothing was measured.
 """
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """What the last run of a probe was, so that a missing one stands in the same series.
+    """Kind and settings of a probe's last run, so that a missing one joins the same series.
 
     Attributes
     ----------
     kind
         The benchmark that ran.
     asked
-        What it was asked; ``None`` when no run is known.
+        Its requested parameters; ``None`` if no run is known.
     """
 
     kind: str
@@ -52,14 +52,14 @@ def likeness_of(run: Run) -> Likeness:
 
 
 SILENT: Final = (RunStatus.UNFINISHED, RunStatus.FAILED, RunStatus.NOT_STARTED)
-"""Of such a run there may be no output that tells its parameters."""
+"""Runs with these statuses may have no output that states their parameters."""
 
 
 def as_asked(run: Run, last: Likeness | None) -> Run:
-    """Return a run in the series of the last one, where no output of its own says what was asked.
+    """Return a run in the series of the last one if its own output does not state its parameters.
 
-    A command that was killed has printed nothing of its parameters. The run counts as 0 all the
-    same, and is to count where the others are: if it was asked what the last one was.
+    A command that was killed has not printed its parameters. The run still counts as 0, and must
+    count in the series of the others: if its requested parameters equal those of the last run.
     """
     requested, before = run.parameters.get(ASKED), last.asked if last is not None else None
     if run.status not in SILENT or last is None:
@@ -83,13 +83,13 @@ class AbsentRun:
 
     @property
     def run_id(self) -> str:
-        """The id of the slot's run, whatever comes of it; after every restart the same."""
+        """The id of the slot's run, whatever its outcome; the same after every restart."""
         return identifier_of(self.due_at, self.site, self.item)
 
     def run(
         self, status: RunStatus, reason: str, like: Likeness, at: datetime | None = None
     ) -> Run:
-        """Return the run that says so; ``at`` is when it was started, if it was."""
+        """Return the run that records it; ``at`` is its start, if it was started."""
         parameters: dict[str, object] = {"due_at": self.due_at.isoformat()}
         if like.asked is not None:
             parameters[ASKED] = like.asked
@@ -109,7 +109,7 @@ class AbsentRun:
 
 
 def stretch(site: str, item: str, first: datetime, last: datetime, reason: str) -> Event:
-    """Return the event that stands for more missed slots than anyone looks at one by one."""
+    """Return one event for more missed slots than are worth listing one by one."""
     return Event(
         id=identifier_of(first, site, item, "missed"),
         site=site,
@@ -130,9 +130,9 @@ class ProbeDocument:
     Attributes
     ----------
     notes
-        What could not be done beside it: a snapshot, a verdict.
+        Other steps that failed: a snapshot, a verdict.
     error
-        Why the run is not whole. An interruption is raised once the run is kept.
+        Why the run is incomplete. An interruption is raised once the run is stored.
     """
 
     store: str
@@ -144,7 +144,7 @@ class ProbeDocument:
 
     @property
     def run(self) -> Run:
-        """The run that was asked for."""
+        """The requested run."""
         return self.runs[0]
 
 
@@ -154,7 +154,7 @@ def probe_of(site: Site, name: str) -> SiteProbe:
     Raises
     ------
     UsageError
-        There is none of that name.
+        The site has no probe of that name.
     """
     for probe in site.probes:
         if probe.name == name:
@@ -180,7 +180,7 @@ def probe_now(
     progress: Progress,
     trim: bool = False,
 ) -> ProbeDocument:
-    """Run a probe and return what came of it; the run and a snapshot each side of it are kept.
+    """Run a probe and return the outcome; the run, and snapshots before and after, are stored.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def probe_now(
     Raises
     ------
     TrimtabError
-        It could not be started, or its result could not be kept.
+        It could not be started, or its result could not be stored.
     """
     started_at = clock()
     context = RunContext(new_identifier(started_at), started_at, progress)
@@ -231,7 +231,7 @@ def _history(
 
 
 def _last(site: Site, probe: SiteProbe, store: Store) -> Likeness | None:
-    """Return what the last run of the probe was."""
+    """Return kind and settings of the probe's last run."""
     runs = store.runs(site=site.name, probe=probe.name, limit=1)
     return likeness_of(runs[0]) if runs else None
 
@@ -242,7 +242,7 @@ def _trimmed(driver: Driver, progress: Progress) -> list[str]:
     Raises
     ------
     RefusedError
-        None could: the probe would not measure what was asked for.
+        None could: the probe would not measure what was requested.
     """
     notes, targets = [], driver.targets()
     if isinstance(targets, NotAvailable):
@@ -264,7 +264,7 @@ def _trimmed(driver: Driver, progress: Progress) -> list[str]:
 
 
 def _snapshot(site: Site, store: Store, driver: Driver, clock: Callable[[], datetime]) -> list[str]:
-    """Keep what every target looks like; return why it could not be, if so."""
+    """Store a snapshot of all targets; return why that failed, if it did."""
     try:
         store.add_snapshot(site.name, driver.snapshot(clock()))
     except TrimtabError as error:

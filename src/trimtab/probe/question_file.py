@@ -95,7 +95,7 @@ class StatedRung:
     osts: int | None = key(whole(1, 1_000_000), "Number of OSTs it covers.", None)
     servers: int | None = key(whole(1, 1_000_000), "Number of servers it covers.", None)
     nodes: int | None = key(whole(1, 1_000_000), "Client nodes.", None)
-    tool: str | None = key(TEXT, "What measured.", None)
+    tool: str | None = key(TEXT, "Tool that measured it.", None)
     source: str | None = key(TEXT, "Source of the figure.", None)
     epoch: str | None = key(TEXT, "Rungs of different epochs belong to different systems.", None)
     fullness: float | None = key(FRACTION, "Fullness of the file system at that time.", None)

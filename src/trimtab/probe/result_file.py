@@ -1,7 +1,7 @@
 """Finds result files, to import or in a probe's directory, and reads the results in them.
 
 Directories are walked in the order of names. Links in them are not followed, so nothing is read
-twice or from elsewhere; a link that a person names is followed. Only regular files are opened.
+twice or from elsewhere; a link that the user names is followed. Only regular files are opened.
 Binary formats are converted in a child process.
 
 A probe's files are on the file system under test. Disposable children (`trimtab.reach.bounded`)
@@ -38,22 +38,22 @@ from trimtab.reach.process import OUTPUT_LIMIT_BYTES, execute
 
 DEPTH_LIMIT = 64
 SIZE_LIMIT_BYTES = 256 * 1024**2
-"""No output of a benchmark is larger; a file of any size can lie in a directory."""
+"""No output of a benchmark is larger; a directory may hold a file of any size."""
 GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file to look into.
+    """A file to read.
 
     Attributes
     ----------
     path
-        As it was named; of a file in a directory, the directory's name and the rest.
+        As the user named it; for a file in a directory, the directory's name and the rest.
     problem
-        Why it cannot be looked into, where that is known already.
+        Why it cannot be read, if that is already known.
     size_bytes
-        0 where it cannot.
+        0 if it cannot be read.
     """
 
     path: str
@@ -92,7 +92,7 @@ def candidates(paths: Sequence[str]) -> Iterator[FoundFile]:
 def _of_argument(path: str, answering: set[str]) -> Iterator[FoundFile]:
     """Yield the files of one argument; ``answering`` are directories whose file system answers."""
     directory = os.path.dirname(path.rstrip("/")) or "."  # noqa: PTH120 (a name of any bytes)
-    # Asked by a child that may hang in our place: the file system may be the one under test.
+    # A child asks, so that it hangs in our place: the file system may be the one under test.
     # Once for a directory: a shell unfolds a pattern into thousands of arguments.
     if directory not in answering:
         bounded.describe(directory)
@@ -122,7 +122,7 @@ def _why(path: str, error: OSError) -> str:
 
 
 def _mount_points() -> frozenset[str]:
-    """Return where file systems are mounted: what hangs there is not touched."""
+    """Return the mount points of file systems: a hanging one is not touched."""
     text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
     return frozenset(mount.mount_point for mount in parse_mountinfo(text))
 
@@ -170,11 +170,11 @@ def opened_file(path: str, *, follow: bool) -> Iterator[BinaryIO]:
     Raises
     ------
     DataError
-        It is something else, or too large.
+        It is no regular file, or too large.
     OSError
-        It cannot be opened, or is a link that is not to be followed.
+        It cannot be opened, or is a link that must not be followed.
     """
-    # Not blocking: between the look at its type and this it may have become a pipe.
+    # Without blocking: since its type was read it may have become a pipe.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     with os.fdopen(descriptor, "rb") as stream:
@@ -192,7 +192,7 @@ def _check_size(size: int, file: str) -> None:
 
 
 def content_of(path: str, *, follow: bool) -> bytes:
-    """Return the bytes of a file, unpacked where it is gzip.
+    """Return the bytes of a file, unpacked if it is gzip.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def whole_of(path: str, stream: BinaryIO) -> bytes:
 
 
 def unpacked(content: bytes, file: str) -> bytes:
-    """Return what is in a file, unpacked where it is gzip.
+    """Return the content of a file, unpacked if it is gzip.
 
     Raises
     ------
@@ -245,7 +245,7 @@ _LIMIT_BYTES: Final = 256 * 1024**2
 
 
 def converted(content: bytes) -> bytes | None:
-    """Return the text of a binary file; ``None`` where the content is to be read as it is.
+    """Return the text of a binary file; ``None`` if the content is already text.
 
     The child gets a copy: its library reads untrusted bytes, from a path, and may crash.
 
@@ -270,7 +270,7 @@ def converted(content: bytes) -> bytes | None:
 
 
 FILES_MAXIMUM: Final = 100
-"""The most that a pattern may match: more files than that are data, not results."""
+"""Maximum of files that a pattern may match: more are data, not results."""
 
 Find = Callable[[str, str, str], tuple[tuple[str, str], ...]]
 """`trimtab.reach.bounded.find_files`: parent, name and pattern to paths with their kinds."""
@@ -283,11 +283,11 @@ class OutputReading:
     Attributes
     ----------
     measurements
-        Their samples count the outputs from `first_output` on.
+        Results; their samples number the outputs from `first_output`.
     problem
-        Why results are missing, all or some.
+        Why all or some results are missing.
     outputs
-        The files that were read; empty where the command printed its results.
+        The files that were read; empty if the command printed its results.
     """
 
     measurements: tuple[Measurement, ...] = ()
@@ -327,7 +327,7 @@ def read_files(pattern: str, files: Files, kind: str, *, first_output: int) -> O
         return OutputReading(problem=Message("output-missing", text))
     contents = files.contents(dict.fromkeys(name for path in paths for name in _with(path)))
     readings: list[OutputReading] = []
-    # A file may be a part of a result that lies in another one; that is read, and once.
+    # A file may be part of a result that is in another file; that one is read, once.
     for path in dict.fromkeys(_main(path, contents) for path in paths if path in contents):
         reading = _read_file(path, contents, kind)
         place = first_output + sum(len(earlier.outputs) for earlier in readings)
@@ -357,7 +357,7 @@ class Files:
     read: Callable[..., dict[str, bytes]]
 
     def matching(self, pattern: str) -> tuple[tuple[str, str], ...]:
-        """Return path and file type of what matches."""
+        """Return path and file type of each match."""
         matching = self.find(self.parent, self.name, pattern)
         if len(matching) > FILES_MAXIMUM:
             raise ToolError(
@@ -372,7 +372,7 @@ class Files:
 
 
 def _with(path: str) -> Iterator[str]:
-    """Yield a file and what any format would read with it or in place of it."""
+    """Yield a file and the files that any format would read with it or in its place."""
     yield path
     mains = [main for form in formats() for main in form.instead(posixpath.basename(path))]
     for main in (path, *(_companion(path, name) for name in mains)):
@@ -386,13 +386,13 @@ def _with(path: str) -> Iterator[str]:
 
 
 def _companion(path: str, name: str) -> str | None:
-    """Return the path of a file that is named from another; ``None``: outside the directory."""
+    """Return the path of a file named in another; ``None`` if outside the directory."""
     joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
     return None if joined.startswith(("/", "../")) or joined == ".." else joined
 
 
 def _main(path: str, contents: Mapping[str, bytes]) -> str:
-    """Return the file that holds the result of which this one is a part, else itself."""
+    """Return the file with the whole result of which this file is a part, else itself."""
     for form in formats():
         mains = (_companion(path, name) for name in form.instead(posixpath.basename(path)))
         main = next((main for main in mains if main in contents), None)

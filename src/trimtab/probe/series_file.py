@@ -43,19 +43,19 @@ _NAMED_MANY: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class FileTerms:
-    """How a table is to be read.
+    """Options for reading a table.
 
     Attributes
     ----------
     since, until
-        As a person writes them, in ``timezone``.
+        Times as the user wrote them, in ``timezone``.
     timezone
-        IANA name of the zone of times that are written without one.
+        IANA name of the zone of times written without one.
     less_is_better
-        Of times and latencies; metrics that Trimtab knows by name, and values with a unit of time,
-        need no telling.
+        True for times and latencies; not needed for metrics that Trimtab knows by name, nor for
+        values with a unit of time.
     time_format
-        How times are written, in words of ``strptime``; ``None``: recognised.
+        Form of the times, in directives of ``strptime``; ``None``: recognised.
     decimal
         The decimal mark, ``.`` or ``,``; ``None``: recognised.
     """
@@ -69,7 +69,7 @@ class FileTerms:
     decimal: str | None = None
 
     def moment(self, text: str | None, *, end: bool = False) -> datetime | None:
-        """Return a time that a person wrote; of a date its begin or end."""
+        """Return a time that the user wrote; for a date, its beginning or end."""
         return None if text is None else parse_moment(text, self.timezone, end=end)
 
 
@@ -81,19 +81,19 @@ def judge_file(
     window_s: float | None = None,
     progress: Progress = lambda text, fraction: None,
 ) -> JudgedSite:
-    """Return what is said of the series in a file.
+    """Return the judgement of the series in a file.
 
     Parameters
     ----------
     name
-        A CSV or Parquet file, told apart by its content; ``-`` is standard input.
+        A CSV or Parquet file, recognised by its content; ``-`` is standard input.
     goal, window_s
-        Those of `trimtab.base.site.SiteLimits` where ``None``.
+        ``None``: those of `trimtab.base.site.SiteLimits`.
 
     Raises
     ------
     UsageError
-        A column is not there, or it is not clear which is meant.
+        A column is missing, or it is not clear which is meant.
     DataError
         The table cannot be read, or holds no series.
     UnreadableError
@@ -146,16 +146,16 @@ def _content(name: str, shown: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a table as far as they can be read.
+    """The readable rows of a table.
 
     Attributes
     ----------
     frame
         ``line``, ``at``, ``value`` and ``series`` of each.
     metric, unit
-        What the values are.
+        Metric and unit of the values.
     by
-        The columns that separate the series; none: they are one.
+        The columns that separate the series; empty if there is only one.
     notes
         Which columns were read, and what was left out.
     """
@@ -240,7 +240,7 @@ def _times(table: TextTable, terms: FileTerms, shown: str) -> tuple[list[str], s
 def _stacked(
     frame: pl.DataFrame, table: TextTable, names: Sequence[str], numbers: Sequence[Numbers]
 ) -> pl.DataFrame:
-    """Return a wide table as a long one: a row of each cell that is not empty."""
+    """Return a wide table as a long one: a row for each cell that is not empty."""
     import polars as pl
 
     return pl.concat(
@@ -264,7 +264,7 @@ def _source(
 
 
 def _zone_note(times: pl.DataFrame, timezone: str) -> str | None:
-    """Return what zone was taken for granted; of an hour that comes twice it is the first."""
+    """Return a note on the assumed zone; times in a repeated hour are taken as the first."""
     import polars as pl
 
     at = times.filter(~pl.col("zoned"))["at"]
@@ -319,13 +319,13 @@ def _key(rows: _Rows, shown: str, label: str | None, *, less_is_better: bool) ->
 def _series(
     rows: pl.DataFrame, *, more_is_better: bool
 ) -> tuple[pl.DataFrame, tuple[InvalidRun, ...]]:
-    """Return the frame of a series, and the rows that are no part of it with the reason."""
+    """Return the frame of a series, and the rows left out with the reason."""
     import polars as pl
 
     readable = rows.filter(pl.col("at").is_not_null() & pl.col("value").is_not_null())
     # A 0 among rates is how an unfinished run is written down (S1, figure 6).
     is_zero = (pl.col("value") == 0) & more_is_better
-    # Runs of one time are in an order of their own, whatever that of the rows is.
+    # Runs of one time have a fixed order, whatever the order of the rows.
     frame = readable.sort("at", pl.col("value").hash(), maintain_order=True).select(
         "at",
         pl.when(is_zero).then(None).otherwise("value").alias("value"),

@@ -80,27 +80,27 @@ def is_directory(text: str) -> bool:
 
 
 def begins(server: str, directory: str) -> str:
-    """Return the note that is kept before a survey begins on a server."""
+    """Return the note to record before a survey begins on a server."""
     return f"{_begins(server)} results in {directory}"
 
 
 def ended(server: str, outcome: str, problems: str) -> str:
-    """Return the note that is kept after it; what stays names its directory."""
+    """Return the note to record after it; leftovers name its directory."""
     return f"{_ended(server)} {outcome}; {problems or 'nothing left'}"
 
 
 def results_left(events: Iterable[Event], server: str) -> str | None:
-    """Return in words where the last survey of a server left its results, if it did.
+    """Return, as text, where the last survey of a server left its results, if it did.
 
     Parameters
     ----------
     events
-        Of the site, the oldest first.
+        Events of the site, the oldest first.
 
     Returns
     -------
     str or None
-        ``None`` where the last one removed them, or none is known.
+        ``None`` if the last one removed them, or none is known.
     """
     last: Event | None = None
     for event in events:
@@ -132,10 +132,10 @@ _READS: Final = frozenset({"read_bandwidth"})
 def cost_of(
     spec: SurveySpec, samples: Iterable[Sample], *, begun: bool
 ) -> Mapping[str, int | None]:
-    """Return the bytes that a survey moved: of each target, the whole size in every ended test.
+    """Return the bytes that a survey moved: for each target, the whole size in every ended test.
 
-    A test that was cut short moved more than nothing, nobody knows how much. So it is a lower
-    bound where a survey did not end, and ``None`` where one had ``begun`` and no test ended.
+    A test that was cut short moved an unknown amount. So the result is a lower bound if a survey
+    did not end, and ``None`` if one had ``begun`` and no test ended.
     """
     ended = [
         sample.metric
@@ -151,27 +151,27 @@ def cost_of(
 
 
 LOOK_S: Final = 5.0
-"""Between the two readings of the counters that a target's load is taken from."""
+"""Time between the two readings of the counters that give a target's load."""
 _MAKE_DIRECTORY: Final = ("mktemp", "-d", "/tmp/trimtab-survey-XXXXXXXXXX")
 _GRACE_S: Final = 90.0
-"""Beyond the deadline on the server: for ssh, and for the survey to clean up."""
+"""Time beyond the deadline on the server, for ssh and for the survey to clean up."""
 
 Journal = Callable[[Event], None]
-"""`Store.add_event`: keeps what is about to be done, and what was."""
+"""`Store.add_event`: records what is about to be done, and what was done."""
 Recall = Callable[[], Iterable[Event]]
-"""What the journal holds of the site, the oldest first."""
+"""Returns the journal's events of the site, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnServers:
-    """What a survey on the servers stands on.
+    """Surroundings of a survey on the servers.
 
     Attributes
     ----------
     file_system
-        Lustre's name of it.
+        Lustre's name of the file system.
     deadline_s
-        For one wave, on the server itself.
+        Deadline for one wave, on the server itself.
     together
         Whether targets of one server may be surveyed at the same time.
     pause
@@ -192,17 +192,17 @@ class OnServers:
 
 
 def steps_of(spec: SurveySpec, limits: SurveyLimits) -> tuple[str, ...]:
-    """Return in words what is done to the targets of a wave."""
+    """Return the steps on the targets of a wave, as text."""
     load = limits.load_bytes_per_s
     busy = "" if load is None else f", and no busier than {load / 1e6:g} MB/s"
     return (
-        f"look again that the target is well, has room{busy}; else leave it out",
+        f"check again that the target is healthy, with room{busy}; else leave it out",
         f"run obdfilter-survey on its server as root: {', '.join(spec.tests)} of"
         f" {format_bytes(spec.size_bytes)} with {spec.threads} threads on"
         f" {plural(spec.objects, 'object')} that no file owns",
         "during that time the target serves its clients slowly",
         "afterwards check that the objects, the echo client and the used space are gone,"
-        " and remove what a survey that was ended has left",
+        " and remove what an aborted survey left",
     )
 
 
@@ -224,7 +224,7 @@ class _Wave:
     free_before: Mapping[str, int] = field(default_factory=dict)
     problem: str | None = None
     running: str | None = None
-    """Why it may still run although it was to be ended."""
+    """Why it may still run although it should have ended."""
 
 
 @dataclass(slots=True)
@@ -239,11 +239,11 @@ class ServerSurvey:
     found: dict[str, TargetResult] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     running: list[Candidate] = field(default_factory=list)
-    """Targets whose survey could not be stopped: what shares a server with them must wait."""
+    """Targets whose survey could not be stopped: others of the same server must wait."""
     interrupted: Interrupted | None = None
 
     def carry_out(self, progress: Progress) -> Surveyed:
-        """Return what came of every target of the plan; a failure is a result of its target."""
+        """Return the result of every target of the plan; a failure is a result too."""
         clock = self.on.driver.clock
         started_at = clock()
         count = len(self.plan.waves)
@@ -301,7 +301,7 @@ class ServerSurvey:
                     self._finish(group)
 
     def _prepare(self, group: _Wave) -> bool:
-        """Note what is there before; return whether the survey may begin."""
+        """Record the state before the survey; return whether it may begin."""
         run, server = self.on.run, group.server
         try:
             why = self._occupied(group)
@@ -323,18 +323,18 @@ class ServerSurvey:
         return True
 
     def _occupied(self, group: _Wave) -> Message | None:
-        """Return why nothing may begin on a server: another survey has its echo client there."""
+        """Return why no survey may begin on a server: another one has its echo client there."""
         theirs = echo_devices(self.on.run, group.server)
-        if self.on.together:  # others of this server are what was asked for
+        if self.on.together:  # others of this server are part of the request
             theirs &= {f"{name}_ecc" for name in group.names}
         if not theirs:
             return None
-        why = f"{', '.join(sorted(theirs))} is there: another survey runs, or left it"
+        why = f"{', '.join(sorted(theirs))} exists: another survey is running, or left it"
         known = results_left(self.on.recall(), group.server)
         return Message("echo-client-present", why if known is None else f"{why}; {known}")
 
     def _measure(self, groups: list[_Wave]) -> None:
-        """Run the surveys of a wave, and see to it that none runs on when this ends."""
+        """Run the surveys of a wave, and ensure that all have ended when this returns."""
         on = self.on
         commands = {
             group.server: command(
@@ -366,7 +366,7 @@ class ServerSurvey:
             self.running += group.targets
 
     def _finish(self, group: _Wave) -> None:
-        """Read what a survey wrote, remove what it left, and keep what came of it."""
+        """Read the files of a survey, remove its leftovers, and record its result."""
         texts: dict[str, str] = {}
         unread: str | None = None
         for end in ("summary", "detail"):
@@ -397,7 +397,7 @@ class ServerSurvey:
             self.notes.append(error.message)
 
     def _clean(self, group: _Wave, detail: str) -> tuple[tuple[str, ...], tuple[Leftover, ...]]:
-        """Remove what a survey left; nothing is taken from under one that may still run."""
+        """Remove the leftovers of a survey, unless it may still be running."""
         on, server = self.on, group.server
         if group.running is not None:
             why = f"nothing was removed, the survey may still run: {group.running}"
@@ -483,7 +483,7 @@ def _result(
     problem: str | None,
     left: list[str],
 ) -> TargetResult:
-    """Return what a target's figures prove; the exit code of its survey proves nothing."""
+    """Return the outcome that a target's figures prove; the exit code proves nothing."""
     reasons = [
         reason
         for reason in (

@@ -33,20 +33,20 @@ DIRECTORY_WORD = "{directory}"
 
 @dataclass(frozen=True, slots=True)
 class CommandSpec:
-    """What one run of such a probe is asked to do.
+    """Specification of one run of such a probe.
 
     Attributes
     ----------
     benchmark
-        The format that the output is to be of; ``auto``: whatever it is.
+        Required format of the output; ``auto``: any.
     command
-        Words, with the places of `trimtab.site.site_check`.
+        Words, with the placeholders of `trimtab.site.site_check`.
     output
         Pattern of the files that hold the result; ``None``: it is printed.
     tool
-        The program, where it was looked up and told its version.
+        The program, if it was looked up and reported its version.
     expected
-        Parameters that the output must say were used: of a benchmark that Trimtab asks itself.
+        Parameters that the output must confirm, for a benchmark whose command Trimtab makes.
     """
 
     name: str
@@ -61,14 +61,14 @@ class CommandSpec:
     expected: Mapping[str, object] = field(default_factory=dict)
 
     def argv(self, directory: str) -> tuple[str, ...]:
-        """Return the command with its places filled in."""
+        """Return the command with its placeholders filled in."""
         values = {"directory": directory, "tasks": str(self.tasks), "nodes": str(self.nodes)}
         return filled(self.command, values)
 
     def compared_settings(self, launcher: str) -> dict[str, object]:
-        """Return what makes two runs comparable, before anything is known of their output."""
-        # Of Trimtab's own command all is said by what is expected of it; where the program lies,
-        # and how often it repeats, makes no other series.
+        """Return the settings that make two runs comparable, without their output."""
+        # For Trimtab's own command, the expected parameters say everything; the program's path and
+        # the number of repetitions make no other series.
         words = list(self.command) if self.tool is None else [self.tool.name]
         values: dict[str, object] = {"words": words, "output": self.output, "tasks": self.tasks}
         values |= {"nodes": self.nodes, "launcher": launcher}
@@ -87,7 +87,7 @@ class CommandStep:
     removes_tree: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
-        """Take over what the life cycle records of the command."""
+        """Set the name and program that the life cycle records."""
         tool = self.spec.tool
         self.name = self.spec.name
         self.program = self.spec.command[0] if tool is None else tool.path
@@ -113,7 +113,7 @@ class CommandStep:
             probe.problems.append(result.problem + (f" ({printed})" if printed else ""))
 
     def read(self, probe: RunningProbe) -> None:
-        """Read the results; no problem with them is reported of a command that was killed."""
+        """Read the results; problems with them are not reported if the command was killed."""
         spec, directories = self.spec, probe.around.directories
         if spec.output is None:
             reading = read_printed(probe.outputs[0].stdout, spec.benchmark)
@@ -133,7 +133,7 @@ class CommandStep:
         probe.progress("done", 1.0)
 
     def _confirmed(self, measurement: Measurement, directory: str) -> Measurement:
-        """Return the measurement, as invalid where its workload is not the requested one."""
+        """Return the measurement; invalid if its workload is not the requested one."""
         differences = [
             f"{name} is {measurement.requested.get(name)} instead of {value}"
             for name, value in self.spec.expected.items()
@@ -219,7 +219,7 @@ class CommandStep:
 
 
 def _status_of(probe: RunningProbe, measurement: Measurement) -> RunStatus:
-    """Return the status that the output proves; partial where something else went wrong."""
+    """Return the status that the output proves; partial if anything else failed."""
     is_whole = probe.error is None and not probe.problems
     if is_whole or measurement.status is not RunStatus.OK:
         return measurement.status
@@ -227,7 +227,7 @@ def _status_of(probe: RunningProbe, measurement: Measurement) -> RunStatus:
 
 
 def _moved(measurements: Iterable[Measurement], access: Access) -> int | None:
-    """Return the bytes that all results moved; ``None`` where none of them says."""
+    """Return the bytes that all results moved; ``None`` if none of them says."""
     metric = "bytes_written" if access == "write" else "bytes_read"
     moved: list[float] = []
     for measurement in measurements:
@@ -244,7 +244,7 @@ def _moved(measurements: Iterable[Measurement], access: Access) -> int | None:
 
 
 def _without(directory: str, parameters: Mapping[str, object]) -> dict[str, object]:
-    """Return parameters in which the directory, another in each run, is a place again."""
+    """Return parameters with the directory, which differs in each run, as a placeholder."""
 
     def plain(value: object) -> object:
         if isinstance(value, str):
@@ -259,26 +259,26 @@ def _without(directory: str, parameters: Mapping[str, object]) -> dict[str, obje
 
 
 FREE_SHARE_SCHEDULED: Final = 0.2
-"""Nobody looks on while a scheduled probe writes: it takes at most a fifth of what is free.
+"""A scheduled probe writes unattended: it takes at most a fifth of the free space.
 
-A person who asks `trimtab check` for a certain space may have nine tenths
-(`trimtab.probe.check_plan`). What a probe takes has to be the same each time, so it
+A user who asks `trimtab check` for a certain space may have nine tenths
+(`trimtab.probe.check_plan`). A probe must write the same amount each time, so it
 is refused when that is too much, never shrunk."""
 
 
 def command_of(
     probe: SiteProbe, kind: str, directory: str, reach: Reach
 ) -> tuple[CommandSpec, Launcher]:
-    """Return what a probe runs and what starts it.
+    """Return the command of a probe and its launcher.
 
     Parameters
     ----------
     kind
-        Of the probe's launcher.
+        Kind of the probe's launcher.
     directory
-        Below which it makes its own.
+        Directory below which it makes its own.
     reach
-        Of its processors mdtest has two tasks each where the site file names no number.
+        The host: mdtest has two tasks per processor if the site file names no number.
 
     Raises
     ------
@@ -303,7 +303,7 @@ def command_of(
     launcher = _launcher("mpi" if kind == "local" else kind, reach)
     tool = _find_mdtest(reach)
     ask = partial(mdtest.command, probe.items, probe.repetitions, program=tool.path)
-    ask(directory=directory)  # it may refuse the place
+    ask(directory=directory)  # it may refuse the directory
     tasks = tasks_of(probe, reach.processors)
     expected = {"tasks": tasks, "items_per_task": probe.items}
     words = ask(directory=DIRECTORY_WORD)
@@ -311,12 +311,12 @@ def command_of(
 
 
 def tasks_of(probe: SiteProbe, processors: int) -> int:
-    """Return how many tasks a probe has: two a processor of a node where none are named."""
+    """Return the number of tasks of a probe: by default two per processor of a node."""
     return probe.nodes * (probe.tasks_per_node or min(16, 2 * processors))
 
 
 def refuse_too_many(spec: CommandSpec, space: StatvfsSpace) -> None:
-    """Refuse mdtest where it would take more than its share of the free inodes.
+    """Refuse mdtest if it would take more than its share of the free inodes.
 
     Raises
     ------

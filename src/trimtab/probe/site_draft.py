@@ -1,4 +1,4 @@
-"""Drafts a site file from a mounted file system: discovers what is there and what can be read."""
+"""Drafts a site file from a mounted file system: discovers what exists and what can be read."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from trimtab.reach.process import execute as run_process
 from trimtab.site.path_access import THIS_HOST
 
 PROBE_S: Final = 30.0
-"""Of each write and each read of the probe that is proposed: short, and believed."""
+"""Duration of each write and each read of the proposed probe: short, and credible."""
 _PROCESSORS: Final = 2
 """Tasks are proposed as for a small node: enough to measure, not to load."""
 _LOOKUP_S: Final = 5.0
 _AGAIN: Final = 3.0
-"""So many times the deadline a server has when it is asked again, once."""
+"""Factor by which a server's deadline is extended when it is asked again, once."""
 _ADDRESS: Final = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]+)@[a-z0-9]+")
 _NAME_LENGTH: Final = 64
 _NOT_A_NAME: Final = re.compile(r"[^a-z0-9]+")
@@ -40,14 +40,14 @@ _NOT_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class DraftRequest:
-    """What a person said beside the path; ``None`` is to be found out.
+    """Options that the user gave beside the path; ``None`` is to be discovered.
 
     Attributes
     ----------
     driver
         ``local`` or ``lustre``.
     servers, sudo, user, ssh
-        Of Lustre alone. ``servers`` is a node set; without ``ssh`` the program of that name
+        For Lustre only. ``servers`` is a node set; without ``ssh`` the program of that name
         reaches them.
     """
 
@@ -89,12 +89,12 @@ def discover(
     Raises
     ------
     UsageError
-        The path is missing, or no file system of the kind that was named; the name is not one of
-        a site; what only Lustre has is said of another file system.
+        The path is missing or has another kind of file system than named, the name is not valid
+        for a site, or an option for Lustre is given for another file system.
     NoAnswer
         It does not answer.
     ToolError
-        A server did not answer, asked twice: what it serves would be missing in the file.
+        A server did not answer twice: its targets would be missing in the file.
     """
     _refuse_name(wanted.name)
     description = LocalDriver(wanted.path, execute=execute).description
@@ -106,7 +106,7 @@ def discover(
             hint="name a mount point",
         )
     entry = DRIVERS[wanted.driver] if wanted.driver else driver_of_mount(description.kind)
-    if entry.name == "lustre":  # its own discovery; any other is what the mount table says
+    if entry.name == "lustre":  # its own discovery; for other file systems the mount table suffices
         discovery = _lustre(wanted, description, execute, reach)
     else:
         _refuse_what_is_of_lustre(wanted, description)
@@ -121,7 +121,7 @@ def discover(
 
 
 def _refuse_name(name: str | None) -> None:
-    # The file that is written would be refused too, with a line of what is not there yet.
+    # Its site file would be refused too, but with a line number in a file that does not exist yet.
     if name is not None and not NAME.fullmatch(name):
         raise UsageError(
             f"--name: {visible(name[:80])!r} is not a name",
@@ -251,7 +251,7 @@ def _ask(
 
 
 def _refuse_silence(views: Mapping[str, ServerView]) -> None:
-    """Raise where a server did not answer: a file without its targets would look complete."""
+    """Raise if a server did not answer: a file without its targets would look complete."""
     why = {name: view.why_no("devices") for name, view in views.items() if not view.answered}
     if not why:
         return
@@ -265,7 +265,7 @@ def _refuse_silence(views: Mapping[str, ServerView]) -> None:
 
 
 def _sort_servers(discovery: Discovery, view: View, names: Sequence[str]) -> None:
-    """Tell OSS from MDS by what each serves, and note which server is whose home."""
+    """Distinguish OSS from MDS by their targets, and record the home server of each target."""
     served = {name: view.servers[name].served for name in names}
     mds = tuple(name for name in names if any(target.startswith("MDT") for target in served[name]))
     # A server without any target now (a failover partner) is counted as OSS.

@@ -45,16 +45,16 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class JudgeTerms:
-    """What is judged, and by what.
+    """Options of a judgement.
 
     Attributes
     ----------
     since, until
-        As a person writes them; all that is kept where ``None``.
+        Times as the user wrote them; ``None``: the whole record.
     probe, metric
-        Only this one; all where ``None``.
+        Only this one; ``None``: all.
     goal, window_s
-        Of the site file where ``None``.
+        ``None``: those of the site file.
     """
 
     since: str | None = None
@@ -65,7 +65,7 @@ class JudgeTerms:
     window_s: float | None = None
 
     def limits(self, place: Place) -> SiteLimits:
-        """Return the limits of a site with what was asked in place of its own."""
+        """Return the limits of a site, replaced by those requested."""
         limits = place.limits
         cov = limits.cov if self.goal is None else self.goal
         window_s = limits.window_s if self.window_s is None else self.window_s
@@ -74,12 +74,12 @@ class JudgeTerms:
 
 @dataclass(frozen=True)
 class JudgedSite:
-    """What was judged, with the frames that it was judged by, read when they are asked for.
+    """The judgement of a site, with the frames it used, read on request.
 
     Attributes
     ----------
     store, file
-        Where it comes from: one of them.
+        Source of the data: one of the two.
     """
 
     judgement: SiteJudgement
@@ -95,13 +95,13 @@ class JudgedSite:
 
     @cached_property
     def surveys(self) -> pl.DataFrame | None:
-        """One row a target measured by itself: at, run, target, server, metric, value."""
+        """One row per target measured separately: at, run, target, server, metric, value."""
         return None if self.read_surveys is None else self.read_surveys()
 
 
 @dataclass(frozen=True, slots=True)
 class _OfSeries:
-    """What is to be said of one series."""
+    """Question for the judgement of one series."""
 
     frame: pl.DataFrame
     key: SeriesKey
@@ -114,7 +114,7 @@ class _OfSeries:
     walked: Walked | None
 
     def answer(self) -> tuple[SeriesJudgement, Walked | None]:
-        """Return what is said of it, and what the next look goes on with."""
+        """Return its judgement, and the state from which the next one continues."""
         invalid = _invalid(self.left)
         changes = changes_of(
             self.frame, self.key, timezone=self.timezone, invalid=invalid, after=self.walked
@@ -135,14 +135,14 @@ class _OfSeries:
 
 @dataclass(frozen=True, slots=True)
 class _OfTargets:
-    """What is to be said of single targets by one metric."""
+    """Question for the judgement of single targets by one metric."""
 
     surveys: pl.DataFrame
     metric: str
     timezone: str
 
     def answer(self) -> TargetTails:
-        """Return what is said of them."""
+        """Return that judgement."""
         return target_tails(self.surveys, self.metric, timezone=self.timezone)
 
 
@@ -154,17 +154,17 @@ def judge_site(
     together: Together = one_by_one,
     progress: Progress = lambda text, fraction: None,
 ) -> JudgedSite:
-    """Return what is said of every series of a site, and of its targets one by one.
+    """Return the judgement of every series of a site, and of its targets one by one.
 
     Parameters
     ----------
     together
-        Answers for all series and metrics, side by side where there is more than one processor.
+        Answers all series and metrics, in parallel if there is more than one processor.
 
     Raises
     ------
     UsageError
-        Nothing is kept of it, or nothing of what was asked for; or all runs were rejected: why.
+        Nothing matching is stored for it, or all runs were rejected, with the reason.
     """
     terms = terms or JudgeTerms()
     with keeping(store, place.name) as look:
@@ -182,7 +182,7 @@ class _Judged:
 
 @dataclass(frozen=True)
 class _SiteJudging:
-    """The series of a site, each read when it must be: what holds of before is taken over."""
+    """The series of a site, each read only if needed; earlier results that hold are reused."""
 
     store: Store
     place: Place
@@ -217,7 +217,7 @@ class _SiteJudging:
 
     @cached_property
     def surveys(self) -> pl.DataFrame:
-        """What was measured of single targets, each with the server that serves it now."""
+        """Measurements of single targets, each with the server that serves it now."""
         import polars as pl
 
         frame = self.store.survey_frame(self.place.name, since=self.since, until=self.until)
@@ -242,7 +242,7 @@ class _SiteJudging:
         }
 
     def judged(self, together: Together, progress: Progress) -> JudgedSite:
-        """Return what is said of all."""
+        """Return the judgement of all."""
         taken_over = {series.key: self._taken_over(series) for series in self.stored}
         questions = {
             series.key: [*self._questions(series)]
@@ -276,7 +276,7 @@ class _SiteJudging:
                 tails = self.look.note(*self._place_of_tails(), tails)
         judged = [part.judgement for part in parts]
         has_content = any(series.overall.n or series.invalid or series.missing for series in judged)
-        # A probe that is named is what is asked about, not the targets that surveys measured.
+        # A named probe is the question, not the targets that surveys measured.
         if not has_content and (not tails or self.terms.probe is not None):
             rejected = rejected_among(self.store, self.stored, self.last_runs)
             probe, metric = self.terms.probe, self.terms.metric
@@ -295,7 +295,7 @@ class _SiteJudging:
 
     @property
     def _is_whole(self) -> bool:
-        """Whether all of the record is judged: that alone is kept."""
+        """Whether the whole record is judged: only that judgement is stored."""
         return self.since is None and self.until is None
 
     def _taken_over(self, series: Series) -> tuple[_Judged, ...] | None:
@@ -312,9 +312,9 @@ class _SiteJudging:
         return f"judged {series.comparability}", tuple[_Judged, ...], rests_on
 
     def _place_of_walked(self, series: Series) -> tuple[str, Any, RestsOn]:
-        """Return as `_place_of` where it stands from which the next look at a series goes on.
+        """Return, as `_place_of`, the place of the state that the next look at a series continues.
 
-        Apart from what was judged, whose windows are megabytes.
+        It is kept apart from the judgement, whose windows are megabytes.
         """
         rests_on = self._place_of(series)[2]
         return f"walked {series.comparability}", dict[str, Walked | None], rests_on
@@ -372,13 +372,13 @@ def _judged(question: _OfSeries, judgement: SeriesJudgement) -> _Judged:
 
 
 def _set_apart(judgement: SeriesJudgement, requested: Mapping[str, object]) -> SeriesJudgement:
-    """Return a series with what it was asked for that others like it were not."""
+    """Return a series with the requested parameters that distinguish it from similar ones."""
     key = replace(judgement.key, apart=levels_text(requested))
     return replace(judgement, key=key, asked=dict(requested))
 
 
 def _due(store: Store, site: str, series: Series) -> tuple[datetime, ...] | None:
-    """Return when runs of a probe were due, as the watch kept it; ``None``: it did not watch."""
+    """Return when runs of a probe were due, as the watch recorded; ``None`` if it did not watch."""
     slots = store.slots(site, item=PROBE_PREFIX + series.probe)
     return tuple(slot.due_at for slot in slots) or None
 

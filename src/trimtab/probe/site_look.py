@@ -1,4 +1,4 @@
-"""Looks at the targets of a site: as they are now, or as a stored snapshot shows them."""
+"""Reads the targets of a site: as they are now, or as a stored snapshot shows them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 
 def look(site: Site, driver: Driver, store_url: str | None = None) -> SiteStanding:
-    """Return every target as it is now, and what else is wrong with the site; nothing is kept.
+    """Return every target as it is now, and other problems of the site; nothing is stored.
 
     Parameters
     ----------
     store_url
-        The store whose surveys show which targets are slow, and which has the incidents. Where it
-        cannot be read the targets are shown without, and that it could not.
+        The store with the incidents and the surveys that show which targets are slow. If it cannot
+        be read, the targets are shown without them, with a note.
     """
     snapshot = driver.snapshot(driver.clock())
     state = site_state(site.name, snapshot, site.limits)
@@ -59,12 +59,12 @@ def look(site: Site, driver: Driver, store_url: str | None = None) -> SiteStandi
 
 
 def recall(site: Site, store: Store, at: datetime) -> SiteStanding:
-    """Return every target as the last snapshot that was kept not after ``at`` has it.
+    """Return every target as in the last snapshot stored up to ``at``.
 
     Raises
     ------
     UsageError
-        None was kept by then.
+        There is no such snapshot.
     """
     standing = standing_of(store, Place(site.name, site), until=at)
     if standing.state is None:
@@ -73,11 +73,11 @@ def recall(site: Site, store: Store, at: datetime) -> SiteStanding:
             code="no-snapshot",
             hint=f"store one: trimtab snapshot {shell_text([where_of(site)])}",
         )
-    return replace(standing, incidents=(), searched=None)  # what goes on now may not have then
+    return replace(standing, incidents=(), searched=None)  # present ones may be newer
 
 
 def keep(site: Site, driver: Driver, store: Store) -> tuple[str, SiteStanding]:
-    """Take a snapshot, keep it, and return its id and what it shows."""
+    """Take a snapshot, store it, and return its id and contents."""
     know_site(store, site)
     snapshot = driver.snapshot(driver.clock())
     with shielded():
@@ -94,9 +94,9 @@ class SiteView:
     site
         ``None``: the path is of a local file system.
     snapshot
-        ``None``: its targets could not be asked.
+        ``None``: its targets could not be read.
     missing
-        What could not be seen.
+        What could not be read.
     """
 
     site: Site | None = None
@@ -104,9 +104,9 @@ class SiteView:
     missing: tuple[Missing, ...] = ()
 
     def troubles(self, store: Store, name: str) -> tuple[Finding, ...]:
-        """Return what is wrong with the site: the list that every other command has, too.
+        """Return the troubles of the site, the same list as in every other command.
 
-        The one target of a local file system is looked at more closely by the findings.
+        Findings examine the one target of a local file system more closely.
         """
         standing = standing_of(store, Place(name, self.site), snapshot=self.snapshot)
         return site_troubles(standing if self.snapshot else replace(standing, state=None))
@@ -115,14 +115,14 @@ class SiteView:
 def site_beneath(
     description: PathDescription, path: str, known: Site | None, clock: Clock
 ) -> SiteView:
-    """Return the parallel file system of a path, asked for its targets.
+    """Return the parallel file system of a path, with its targets.
 
     Parameters
     ----------
     path
-        As it was typed.
+        As the user typed it.
     known
-        The site that was named; ``None``: looked up among the site files.
+        The named site; ``None``: look it up among the site files.
     """
     site, missing = known, []
     try:
@@ -163,7 +163,7 @@ def chosen_of(state: SiteState, names: Sequence[str]) -> list[TargetState]:
 
 
 def refuse_silence(state: SiteState, *, reported: bool = False) -> None:
-    """Raise where nothing answered: a table of nothing must not look like success to a script.
+    """Raise if nothing answered: an empty table must not look like success to a script.
 
     Parameters
     ----------

@@ -58,19 +58,19 @@ if TYPE_CHECKING:
 _SHARED: Final = tuple(
     field.name for field in fields(ProbeSpec) if field.name in SiteProbe.__dataclass_fields__
 )
-"""What the site file says of a probe as it is carried out."""
+"""Fields of a probe in the site file that its runs use unchanged."""
 _DROP_TIMEOUT_S: Final = 60.0
 
 
 def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpec:
-    """Return what a run of a probe is asked to do; its benchmark may still be ``auto``.
+    """Return the specification of a run of a probe; its benchmark may still be ``auto``.
 
     Parameters
     ----------
     available_bytes
-        Free to people who are not root.
+        Bytes free to users other than root.
     processors
-        Of this host: two tasks each where the site file names no number, at most 16.
+        Processors of this host: two tasks each if the site file names no number, at most 16.
 
     Raises
     ------
@@ -98,12 +98,12 @@ def spec_of(probe: SiteProbe, available_bytes: int, processors: int) -> ProbeSpe
 
 
 def runner_of(site: Site, store: Store, reach: Reach) -> SiteProbeRunner:
-    """Return what runs the probes of a site, which is named in the store.
+    """Return the runner of a site's probes, and name the site in the store.
 
     Raises
     ------
     ToolError
-        Another file system is mounted on its path than was.
+        Another file system is mounted on its path than before.
     """
     refuse_wrong_mount(site, kept_identity(store, site), reach)
     identity = know_site(store, site)
@@ -115,21 +115,21 @@ def runner_of(site: Site, store: Store, reach: Reach) -> SiteProbeRunner:
 
 
 def launcher_of(probe: SiteProbe, site: Site) -> SiteLauncher:
-    """Return what starts a probe's tasks: a ``[launcher.NAME]``, or one of those always there."""
+    """Return the launcher of a probe's tasks: a ``[launcher.NAME]``, or a built-in one."""
     named = (launcher for launcher in site.launchers if launcher.name == probe.launcher)
     return next(named, SiteLauncher(probe.launcher, probe.launcher))
 
 
 def instrument_of(probe: SiteProbe, site: Site, reach: Reach) -> ProbeTool:
-    """Return what measures: the benchmark that the probe names, else the first that can be used.
+    """Return the benchmark that the probe names, else the first usable one.
 
-    ``local`` leaves it to the benchmark what starts it on this host: IOR takes mpirun. Any other
-    launcher is taken at its word.
+    ``local`` lets the benchmark choose its launcher on this host: IOR takes mpirun. Any other
+    launcher is used as named.
 
     Raises
     ------
     ToolError
-        None can be used here.
+        No benchmark can be used here.
     RefusedError
         Its launcher does not start that benchmark.
     """
@@ -148,17 +148,17 @@ def instrument_of(probe: SiteProbe, site: Site, reach: Reach) -> ProbeTool:
 
 
 def job_of(probe: SiteProbe, run_id: str) -> str:
-    """Return the name of the batch job of a run, the same whenever it is tried again."""
+    """Return the name of the batch job of a run, the same for every attempt."""
     return f"trimtab-{probe.name}-{run_id[-12:]}"
 
 
 def demand_of(
     probe: SiteProbe, spec: ProbeSpec | CommandSpec, site: Site, run_id: str
 ) -> NodeDemand:
-    """Return what a run of a probe needs to run on.
+    """Return the nodes and the time that a run of a probe needs.
 
-    The time limit of a batch job is what all its writes and reads, or its command, may take, with
-    a minute to spare: a probe that hangs must not hold nodes until the queue's own limit.
+    The time limit of a batch job is the maximum of all its writes and reads, or of its command,
+    plus a minute: a probe that hangs must not hold nodes until the queue's own limit.
     """
     if isinstance(spec, CommandSpec):
         longest_s = spec.timeout_s
@@ -184,7 +184,7 @@ class SiteProbeRunner:
     clock
         Returns the time now, aware UTC.
     identity
-        Of the file system that is kept under the site's name; probes run on no other.
+        Identity of the file system stored under the site's name; probes run on no other.
     closings
         Returns the targets that Trimtab has closed to new files, each with its closing.
     """
@@ -196,13 +196,13 @@ class SiteProbeRunner:
     closings: Callable[[], Mapping[str, Action]] = dict
 
     def __call__(self, probe: SiteProbe, context: RunContext) -> ProbeOutcome:
-        """Return what came of a probe; what an earlier run of that id left behind is removed.
+        """Return the outcome of a probe; leftovers of an earlier run with that id are removed.
 
         Raises
         ------
         TrimtabError
             It could not be started: the file system does not answer, is read-only or too full,
-            another one is mounted there, or there is nothing to measure with.
+            another one is mounted there, or no benchmark can be used.
         """
         path = directory_of(self.site, probe)
         driver = self.reach.open_path(path, self.reach.execute, self.clock)
@@ -227,7 +227,7 @@ class SiteProbeRunner:
     def _one_command(
         self, probe: SiteProbe, context: RunContext, driver: PathDriver, space: bounded.StatvfsSpace
     ) -> ProbeOutcome:
-        """Return what came of a probe that is one command."""
+        """Return the outcome of a probe that is one command."""
         kind, path = launcher_of(probe, self.site).kind, driver.description.real_path
         spec, launcher = command_of(probe, kind, path, self.reach)
         refuse_too_many(spec, space)
@@ -244,7 +244,7 @@ class SiteProbeRunner:
         space: bounded.StatvfsSpace,
         warnings: tuple[str, ...] = (),
     ) -> ProbeOutcome:
-        """Run a step; what an earlier try left in the queue is cancelled first."""
+        """Run a step; cancel a job that an earlier attempt left in the queue first."""
         launcher, demand = step.launcher, demand_of(probe, step.spec, self.site, context.run_id)
         self._give_back(launcher, demand.name)
         around = ProbeSurroundings(
@@ -257,7 +257,7 @@ class SiteProbeRunner:
             ),
             counters=driver.drive_bytes,
             clock=self.clock,
-            # That of compute nodes is not known here: without it the rule of caches is careful.
+            # The memory of compute nodes is unknown here: without it the rule for caches is strict.
             memory_bytes=None if isinstance(launcher, Slurm) else self.reach.memory_bytes,
             capacity_bytes=space.capacity_bytes,
             timeout_s=probe.timeout_s,
@@ -268,7 +268,7 @@ class SiteProbeRunner:
         return run_probe(step, around, progress=context.progress, identifier=context.run_id)
 
     def _striped(self, probe: SiteProbe) -> Directories:
-        """Return how the probe's directory is made: as it is, or striped."""
+        """Return the function that makes the probe's directory: plain, or striped."""
         if probe.stripe_count is None:
             return self.reach.directories
         directories = self.reach.directories
@@ -276,9 +276,9 @@ class SiteProbeRunner:
         return replace(directories, make=striped)
 
     def _pinned(self, targets: tuple[str, ...], context: RunContext) -> Directories:
-        """Return how the probe's directory is made: with the file of each task on its target."""
+        """Return the function that makes the probe's directory, with each task's file placed."""
         directories = self.reach.directories
-        # Where a target is lost meanwhile lfs takes its whole time: others need a sign of life.
+        # If a target is lost, lfs runs until its timeout: the watch needs a sign of life meanwhile.
         execute = partial(
             self.reach.execute, on_progress=lambda _: context.progress("placing files", 0.0)
         )
@@ -287,7 +287,7 @@ class SiteProbeRunner:
     def _osts(self) -> tuple[tuple[str, ...], dict[str, str]]:
         """Return every OST, and why no file can be placed on some of them.
 
-        Of one that others closed nothing is said here: it shows when its file is placed.
+        OSTs that others closed are not reported here: they show when a file is placed.
         """
         snapshot = open_driver(self.site, clock=self.clock).snapshot(self.clock())
         osts = {seen.target.name: seen for seen in snapshot.targets if seen.target.kind == "ost"}
@@ -305,17 +305,17 @@ class SiteProbeRunner:
         return tuple(sorted(osts)), unusable
 
     def _give_back(self, launcher: Launcher, name: str) -> None:
-        """Cancel the job that an earlier try of the same run left in the queue."""
+        """Cancel the job that an earlier attempt at the same run left in the queue."""
         if isinstance(launcher, Slurm):
             launcher.give_back(name, run=self.reach.execute)
 
     def clean_up(self, probe: SiteProbe, run_id: str) -> None:
-        """Remove what a run that was broken off left behind: its job and its directory.
+        """Remove the leftovers of an aborted run: its job and its directory.
 
         Raises
         ------
         TrimtabError
-            The file system does not answer, or does not let it go; Slurm does not answer.
+            The file system does not answer or refuses the removal, or Slurm does not answer.
         """
         if launcher_of(probe, self.site).kind == "slurm":
             launcher = self.reach.find_launcher("slurm")
@@ -334,10 +334,10 @@ def _is_closing(reading: Reading) -> bool:
 
 
 def drop_caches(allocation: Allocation) -> str | None:
-    """Drop the page caches of every node of an allocation; return why one kept them.
+    """Drop the page caches of every node of an allocation; return why that failed on a node.
 
     ``sysctl vm.drop_caches=3`` (kernel documentation, sysctl/vm); it needs root or a sudo rule.
-    Clean pages go, dirty ones stay: whoever wrote them should have flushed.
+    Clean pages are dropped, dirty ones stay: the writer should have flushed them.
     """
     sudo = () if os.geteuid() == 0 else ("sudo", "-n")
     argv = (*sudo, "sysctl", "-q", "-w", "vm.drop_caches=3")
@@ -349,6 +349,6 @@ def drop_caches(allocation: Allocation) -> str | None:
 
 
 def directory_of(site: Site, probe: SiteProbe) -> str:
-    """Return the directory below which a probe makes its own."""
+    """Return the directory in which a probe makes its own."""
     base = site.path.rstrip("/")
     return f"{base}/{probe.directory}" if probe.directory else site.path

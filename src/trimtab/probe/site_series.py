@@ -1,4 +1,4 @@
-"""Which series a site has, what distinguishes them, and which of its runs belong to none."""
+"""Lists the series of a site, what distinguishes them, and the runs that belong to none."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 KeptKey = tuple[str, str]
-"""Site and comparability of a kept series: `trimtab.store.kept.Series.key`."""
+"""Site and comparability of a stored series: `trimtab.store.kept.Series.key`."""
 _SWEEP_PREFIX: Final = "sweep-"
 
 
 def last_runs(stored: Sequence[Series], look: Keeping) -> dict[KeptKey, str | None]:
-    """Return of each series of a site the last run that can be judged; ``None``: none can."""
+    """Return the last run that can be judged of each series of a site; ``None`` if none can."""
 
     def last(entry: Series) -> str | None:
         points = look.history(entry)
@@ -56,7 +56,7 @@ def _runs_of(entry: Series) -> RestsOn:
 def rejected_among(
     store: Store, stored: Sequence[Series], last_runs: Mapping[KeptKey, str | None]
 ) -> Iterator[RejectedSeries]:
-    """Yield the series of which no run can be judged, each with the most frequent reason."""
+    """Yield the series without a run that can be judged, each with the most frequent reason."""
     for entry in stored:
         left = () if last_runs[entry.key] else store.left_out(*entry.key)
         if not left:
@@ -82,9 +82,9 @@ def sweeps_of(store: Store, stored: Sequence[Series]) -> tuple[SweepStatus, ...]
 def series_apart(
     store: Store, stored: Sequence[Series], last_runs: Mapping[KeptKey, str | None]
 ) -> dict[KeptKey, dict[str, object]]:
-    """Return what sets series of one probe and kind apart; the last run speaks for each.
+    """Return what distinguishes series of one probe and kind, according to their last runs.
 
-    By site and comparability, and only of those that are not alone.
+    The keys are site and comparability; series that are alone are left out.
     """
     judged = (entry for entry in stored if last_runs[entry.key])
     alike = grouped(judged, attrgetter("site", "probe", "kind"))
@@ -103,7 +103,7 @@ def series_apart(
 
 
 def _requested(run: Run) -> dict[str, object]:
-    """Return what a run was asked for, options and settings among it, and its layer."""
+    """Return the requested parameters, options and settings of a run, and its layer."""
     recorded = run.parameters.get(ASKED, run.parameters)
     values: dict[str, object] = {}
     for name, value in recorded.items() if isinstance(recorded, dict) else ():
@@ -113,7 +113,7 @@ def _requested(run: Run) -> dict[str, object]:
 
 
 def surveying_series(look: Keeping) -> list[Series]:
-    """Return the series of a site of which any run measured single targets."""
+    """Return the series of a site with a run that measured single targets."""
     return [
         entry
         for entry in look.series()
@@ -127,7 +127,7 @@ def surveying_series(look: Keeping) -> list[Series]:
 
 
 NOTHING_TO_JUDGE: Final = frozenset({"no-series", "runs-rejected"})
-"""Codes of the errors of a site of which no run can be judged yet."""
+"""Codes of the errors for a site without any run that can be judged yet."""
 
 
 def nothing_to_judge(
@@ -138,7 +138,7 @@ def nothing_to_judge(
     probe: str | None,
     metric: str | None,
 ) -> UsageError:
-    """Return what to say where no run can be judged: why not, where there are runs."""
+    """Return the error for a site without a run that can be judged, with the reason."""
     store = look.store
     for series in rejected:
         return UsageError(
@@ -158,7 +158,7 @@ def nothing_to_judge(
     if snapshot is not None:
         at = whole_second(snapshot.at)
         return UsageError(
-            f"no run of {name} is stored, only what its targets looked like",
+            f"no run of {name} is stored, only snapshots of its targets",
             code="no-series",
             hint=f"trimtab targets {shell_text([place.name])} --at {at}",
         )
@@ -183,13 +183,13 @@ def _left_out(look: Keeping, probe: str, comparabilities: Sequence[str]) -> dict
 _LEFT_OUT: Final = {
     "no-time": "without a time (import their files again, with --timezone or --at)",
     "only-summaries": "with summaries alone (for several iterations run mdtest with -v)",
-    "not-believed": "with figures that are not believed (trimtab show RUN says why)",
+    "not-believed": "with figures that are not credible (trimtab show RUN says why)",
     "failed": "that failed or did something else",
 }
 
 
 def left_out_notes(look: Keeping, probe: str | None) -> tuple[Message, ...]:
-    """Return what of a site is in no series, and what would bring it in; nothing if all is."""
+    """Return which runs of a site are in no series, and how to include them; empty if none."""
     counts: Counter[str] = Counter()
     by_probe = grouped(look.series(), attrgetter("probe"))
     for name, series in by_probe.items():
@@ -203,7 +203,7 @@ def left_out_notes(look: Keeping, probe: str | None) -> tuple[Message, ...]:
 
 
 def mistyped(store: Store, place: Place, probe: str | None, metric: str | None) -> str | None:
-    """Return which probe or metric may have been meant; ``None`` where both are known."""
+    """Return the probe or metric that may have been meant; ``None`` if both are known."""
     probes = {entry.probe for entry in store.series(place.name)}
     for word, known in ((probe, probes), (metric, METRIC_UNITS)):
         if word is not None and word not in known and (near := did_you_mean(word, known)):
@@ -221,7 +221,7 @@ def series_of(store: Store, stored: Iterable[Series], probe: str | None) -> list
 def frames_of(
     series: Series, points: Sequence[HistoryPoint], only: str | None, *, apart: str = ""
 ) -> list[tuple[SeriesKey, pl.DataFrame]]:
-    """Return each metric of a series, or one, with its frame; ``apart`` is of its name."""
+    """Return each metric of a series, or one, with its frame; ``apart`` is part of its name."""
     frames = []
     for metric, of_metric in by_metric(points):
         if only not in (None, metric):

@@ -1,4 +1,4 @@
-"""How a site stands, for the first line of every screen, page and alert."""
+"""The standing of a site, for the first line of every screen, page and alert."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def standing_of(
     explanations: Sequence[Explanation] | None = None,
     until: datetime | None = None,
 ) -> SiteStanding:
-    """Return how a site stands, as far as its store and what was just looked at tell.
+    """Return the standing of a site, from its store and the arguments.
 
-    Nothing of it is kept: the readings of 300 targets are megabytes (`whole_standing` has none).
+    It is not stored: the readings of 300 targets are megabytes (`whole_standing` has none).
 
     Parameters
     ----------
     snapshot
-        Just taken; ``None``: the last stored one.
+        Snapshot just taken; ``None``: the last stored one.
     judgement
-        Of all its series; ``None``: they are not asked for (`with_series` adds what a status has).
+        Judgement of all its series; ``None`` leaves them out (`with_series` adds a status's).
     explanations
-        Of incidents just searched for; ``None``: those of the last search.
+        Explanations of incidents just searched for; ``None``: those of the last search.
     until
-        What came later is not looked at.
+        Later records are ignored.
     """
     name = place.name
     slow = slow_targets(store, name, until=until)
@@ -62,7 +62,7 @@ def standing_of(
         searched = store.judged(name) is not None
     else:
         known, searched = map(_as_kept, explanations), True
-    # One that ended while its series did not get back to its level is not over for anybody.
+    # An incident that ended before its series regained its level is not over for users.
     incidents = tuple(
         each for each in known if each.state in GOING_ON or each.level_now is not None
     )
@@ -79,14 +79,14 @@ def standing_of(
 def purging_of(
     store: Store, site: str, now: datetime | None, *, until: datetime | None = None
 ) -> tuple[PurgeTrouble, ...]:
-    """Return what is wrong with the scheduled purge of a site, as its store knows it.
+    """Return what is wrong with the scheduled purge of a site, according to its store.
 
     Parameters
     ----------
     now
-        As late as is known: of the last snapshot. ``None``: there is none.
+        Latest known time: that of the last snapshot. ``None`` without a snapshot.
     until
-        What came later is not looked at.
+        Later records are ignored.
     """
     since = None if now is None else now - REMEMBERED
     kinds = (EventKind.PURGE, EventKind.PURGE_FAILED)
@@ -101,11 +101,11 @@ def purging_of(
 
 
 _INTEGRITY: Final = frozenset({"bad-checksums", "file-system-errors"})
-"""Troubles that say that data may be wrong: while they last, nothing is changed."""
+"""Troubles that suggest wrong data: while they last, nothing is changed."""
 
 
 def integrity(site: Site, snapshot: Snapshot) -> tuple[Message, ...]:
-    """Return what says that data may be wrong."""
+    """Return the troubles that suggest wrong data."""
     state = site_state(site.name, snapshot, site.limits)
     named = [(host.name, host.troubles) for host in state.hosts]
     named += [(target.name, target.troubles) for target in state.targets]
@@ -118,7 +118,7 @@ def integrity(site: Site, snapshot: Snapshot) -> tuple[Message, ...]:
 
 
 def with_series(standing: SiteStanding, status: Status) -> SiteStanding:
-    """Return a standing with the verdicts and suspects that a status has of its site."""
+    """Return a standing with the verdicts and suspects of its site from a status."""
     series = [entry for entry in status.series if entry.site == standing.site]
     suspects = sum(entry.suspect is not None for entry in series)
     verdicts = tuple(entry.verdict for entry in series)
@@ -128,9 +128,9 @@ def with_series(standing: SiteStanding, status: Status) -> SiteStanding:
 def standings_of(
     store: Store, status: Status, site: Site | None = None
 ) -> tuple[SiteStanding, ...]:
-    """Return how each site of a status stands; ``site``: the file of the one that was named.
+    """Return the standing of each site of a status; ``site``: the file of the one that was named.
 
-    Of each target its troubles are known, not its readings.
+    It has the troubles of each target, not its readings.
     """
     places = [
         Place(name, site if site is not None and site.name == name else file_of(name))
@@ -140,7 +140,7 @@ def standings_of(
 
 
 def file_of(name: str) -> Site | None:
-    """Return the site whose file has a name, ``None`` where there is none that can be read."""
+    """Return the site whose file has a name, ``None`` if no such file can be read."""
     try:
         return site_named(name)
     except TrimtabError:
@@ -150,9 +150,9 @@ def file_of(name: str) -> Site | None:
 def whole_standing(
     store: Store, place: Place, *, explanations: Sequence[Explanation] | None = None
 ) -> SiteStanding:
-    """Return how a site stands with its series; ``explanations`` as `standing_of` has them.
+    """Return the standing of a site with its series; ``explanations`` as for `standing_of`.
 
-    Of each target its troubles are known, not its readings.
+    It has the troubles of each target, not its readings.
     """
     status = status_of(
         store,

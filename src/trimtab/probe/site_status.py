@@ -56,7 +56,7 @@ def status_of(
     timezone: str = "UTC",
     progress: Callable[[str, float], None] = lambda text, fraction: None,
 ) -> Status:
-    """Return the status of a site of the store, or of every one; no path is touched."""
+    """Return the status of one site of the store, or of all; no path is touched."""
     names = tuple(entry.name for entry in store.sites()) if site is None else (site,)
 
     def rests_on(sums: Sums) -> object:
@@ -119,14 +119,14 @@ def _status(
 
 @dataclass(frozen=True, slots=True)
 class _SeriesLines:
-    """What a status says of one series.
+    """Lines of a status about one series.
 
     Attributes
     ----------
     last_run
-        The last that can be judged; ``None``: none can.
+        The last run that can be judged; ``None`` if none can.
     lines
-        Of each metric; what sets it apart from others is not in them.
+        A line for each metric, without what distinguishes the series from others.
     """
 
     last_run: str | None
@@ -202,7 +202,7 @@ def judged_metrics(
     probe
         Name shown in the verdicts.
     goal, window_s
-        Highest COV allowed, a fraction, over the runs of so many seconds.
+        Highest COV allowed, a fraction, and the window of runs in seconds.
     """
     from trimtab.judge.variability import judge_history
 
@@ -224,20 +224,20 @@ _DAY_S: Final = 86_400.0
 def cost_of(
     store: Store, site: str, until: datetime, *, since: datetime | None = None
 ) -> ProbeCost:
-    """Return what the probes of a site cost up to a time: since another one, else in a week."""
+    """Return the cost of a site's probes up to a time: since another one, else in a week."""
     since = until - STRETCH if since is None else since
     stored = store.parameters(site, since=since, until=until)
     costs = [cost for _, parameters in stored if (cost := as_dict(parameters.get("cost")))]
     first = stored[0][0] if stored else until
-    # A week, or what there is of it: not less than a day, or one run would make a rate.
+    # A week, or the record so far, but at least a day: otherwise one run would make a rate.
     days = max(1.0, (until - max(since, first)).total_seconds() / _DAY_S)
     written = _sum(cost.get("bytes_written") for cost in costs)
     sizes = [cost["capacity_bytes"] for cost in costs if cost.get("capacity_bytes")]
     capacity = sizes[-1] if sizes else None
     silent = sum(as_number(cost.get("bytes_written")) is None for cost in costs)
-    reason = None if capacity else "no run tells the capacity of the file system"
-    if silent:  # a site's own command need not tell
-        reason = f"{silent} of {len(costs)} runs do not tell what they wrote"
+    reason = None if capacity else "no run reports the capacity of the file system"
+    if silent:  # a site's own command need not report it
+        reason = f"{silent} of {len(costs)} runs do not report what they wrote"
     hours = [cost["node_hours"] for cost in costs if as_number(cost.get("node_hours")) is not None]
     return ProbeCost(
         site=site,
@@ -259,7 +259,7 @@ def _sum(values: Iterable[object]) -> int:
 
 
 HISTORY: Final = timedelta(days=30)
-"""What a suspect is told from: a month tells nearly what a year does."""
+"""Record in which a suspect is detected: a month shows nearly as much as a year."""
 _SLOWEST: Final = 3
 
 
@@ -292,12 +292,12 @@ def suspect_of(
 
 
 def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
-    """Yield the incidents of a site that were not over when they were last looked for."""
+    """Yield the incidents of a site that were open at the last search."""
     yield from map(incident_status, store.incidents(site, states=GOING_ON))
 
 
 def incident_status(incident: KeptIncident) -> IncidentStatus:
-    """Return what a status says of an incident that is kept."""
+    """Return a stored incident as a status shows it."""
     document = incident.document
     return value_of(
         IncidentStatus,
@@ -313,7 +313,7 @@ def incident_status(incident: KeptIncident) -> IncidentStatus:
 
 
 def _level_of(document: Mapping[str, Any]) -> LevelNow | None:
-    """Return the level of a stored incident; ``None``: none was stored with it."""
+    """Return the level of a stored incident; ``None`` if none was stored."""
     since, between = document.get("since"), as_list(document.get("between"))
     last, best = (as_number(document.get(name)) for name in ("from_last", "from_best"))
     if not isinstance(since, str) or last is None or best is None:
@@ -324,7 +324,7 @@ def _level_of(document: Mapping[str, Any]) -> LevelNow | None:
 
 
 def last_judged(store: Store, site: str) -> JudgedStatus | None:
-    """Return when the incidents of a site were last looked for; ``None``: never."""
+    """Return when the incidents of a site were last searched for; ``None`` if never."""
     judged = store.judged(site)
     if judged is None:
         return None
@@ -337,8 +337,8 @@ def slow_targets(
 ) -> tuple[SlowTargetStatus, ...]:
     """Return the targets that surveys show to be slow and not to have recovered.
 
-    The incidents of single targets are made of the same stretches. What a target always was is
-    usual for it: `judge` lists those that are slow again and again, and they are no trouble.
+    The incidents of single targets are made of the same stretches. A target that has always been
+    slow is usual: `judge` lists those that are slow again and again, and they are no trouble.
     """
     if until is not None:
         return _slow_targets(store, site, until)

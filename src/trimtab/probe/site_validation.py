@@ -40,16 +40,16 @@ def validate(
     open_with: OpenDriver = open_driver,
     reach: Reach | None = None,
 ) -> tuple[Checked, ...]:
-    """Return every statement of a site that can be held against reality.
+    """Return every statement of a site file that can be checked.
 
-    Looks and asks; writes nothing, on the file system or in the store.
+    Read-only: writes nothing, neither to the file system nor to the store.
 
     Parameters
     ----------
     identity
-        Of the file system that is kept under the site's name; ``None`` where none is.
+        Identity of the file system stored under the site's name; ``None`` if none is.
     reach
-        How its path is reached; ``None``: as its driver says.
+        Access to its path; ``None``: as its driver says.
     """
     reach = reach or reach_of(site)
     checks = [*_path(site, identity, reach)]
@@ -105,7 +105,7 @@ def _probe(
     reach: Reach,
     space_of: Callable[[str], StatvfsSpace],
 ) -> Checked:
-    """Return what a probe would run with and write; raise why it could not be started."""
+    """Return a probe's benchmark and what it would write; raise why it could not start."""
     directory = directory_of(site, probe)
     space = space_of(directory)
     if not probe.is_one_command:
@@ -141,7 +141,7 @@ def _answers(site: Site, open_with: OpenDriver) -> Iterator[Checked]:
 
 
 def _homes(site: Site, snapshot: Snapshot) -> Iterator[Checked]:
-    """Yield targets that are served elsewhere than the file says, or by nobody that answers."""
+    """Yield targets that another server serves than the file says, or none that answers."""
     for target, home in site.servers.home.items():
         seen = snapshot.of(target)
         server = None if seen is None else seen.target.server

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 CLIENT_BYTES: Final = 4 * 2**30
 SERVER_BYTES: Final = 16 * 2**30
-"""As the script itself: more than a server's cache hides."""
+"""Default of the script itself: more than a server's cache hides."""
 _SLOWEST_BYTES_PER_S: Final = 50e6
 _START_S: Final = 120.0
 _POSITIVE: Final = (
@@ -60,16 +60,16 @@ _POSITIVE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SurveyRequest:
-    """What a person asks for.
+    """Options of a survey.
 
     Attributes
     ----------
     everything
-        All OSTs; those that are refused are left out. A named one that is refused ends it all.
+        All OSTs; those that are refused are left out. A named OST that is refused ends the survey.
     size_bytes
-        Of each target; ``None``: as the way has it.
+        Bytes per target; ``None``: the default of the way.
     deadline_s
-        For one wave on the servers; ``None``: as long as a target of 50 MB/s would take.
+        Deadline for one wave on the servers; ``None``: the time a target of 50 MB/s would take.
     """
 
     way: Way
@@ -88,7 +88,7 @@ class SurveyRequest:
     direct: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what asks for nothing.
+        """Refuse invalid numbers.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class SurveyRequest:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a survey reaches the outside with; a test has its own.
+    """Means by which a survey reaches the outside; tests supply their own.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A plan, and what it is carried out with."""
+    """A plan, and the means to carry it out."""
 
     site: Site
     asked: SurveyRequest
@@ -144,16 +144,16 @@ class Prepared:
 def prepare(
     site: Site, driver: Driver, request: SurveyRequest, tools: Tools | None = None
 ) -> Prepared:
-    """Return what would be done; nothing is.
+    """Return the plan of a survey; does nothing.
 
     Raises
     ------
     UsageError
-        No OST is meant, or the parameters do not fit together.
+        No OST is selected, or the parameters do not fit together.
     RefusedError
         A named target may not be surveyed, or none may.
     ToolError
-        There is nothing to measure with.
+        No benchmark can be used.
     """
     tools = tools or Tools()
     on_server = request.way == "server"
@@ -187,14 +187,14 @@ def carry_out(
     progress: Progress,
     tools: Tools | None = None,
 ) -> Survey:
-    """Return what came of a plan; the run is kept before anything is raised.
+    """Carry out a plan and return its outcome; the run is stored before anything is raised.
 
     Raises
     ------
     Interrupted
-        A person or the system stopped it; what was measured is kept.
+        A user or the system stopped it; the measurements so far are stored.
     RefusedError
-        At the site's path is another file system.
+        Another file system is mounted at the site's path.
     """
     tools = tools or Tools()
     site, plan = prepared.site, prepared.plan
@@ -214,9 +214,9 @@ def carry_out(
 
 
 def error_of(survey: Survey) -> ToolError | RefusedError | None:
-    """Return why a survey is not whole, ``None`` where it is.
+    """Return why a survey is incomplete, ``None`` if it is complete.
 
-    What ``--all`` left out from the start was told before and is no error.
+    Targets that ``--all`` left out from the start were reported before and are no error.
     """
     left_out = {planned.target for planned in survey.plan.refused}
     results = [
@@ -261,7 +261,7 @@ def _plan(
     if on_server:
         before, now = look_twice(driver, tools.look_s, tools.pause)
     else:
-        before = now = driver.snapshot(driver.clock())  # its load is not looked at
+        before = now = driver.snapshot(driver.clock())  # its load is not checked
     names = choose(
         now, request.targets, everything=request.everything or not (on_server or request.targets)
     )
@@ -272,7 +272,7 @@ def _plan(
         refuse_named(candidates)
     if on_server:
         in_waves = waves(candidates, together=request.together)
-    else:  # each by itself: two at once would share the client's network
+    else:  # each separately: two at once would share the client's network
         in_waves = tuple((planned,) for planned in candidates if planned.refusal is None)
     return SurveyPlan(
         site.name,

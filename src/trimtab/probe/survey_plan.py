@@ -176,12 +176,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What a survey brought: one run, and what came of each target.
+    """Outcome of a survey: one run, and the result of each target.
 
     Attributes
     ----------
     interrupted
-        Set where a person or the system stopped it; to be raised when all is kept.
+        Set if a user or the system stopped it; to be raised once everything is stored.
     """
 
     run: Run
@@ -343,7 +343,7 @@ shape(SurveyDocument, inline={"plan": ()})
 
 
 LOAD_LIMIT_BYTES_PER_S: Final = 20e6
-"""About a hundredth of what one all-flash OST carries."""
+"""About a hundredth of the rate of one all-flash OST."""
 MARGIN_FRACTION: Final = 0.05
 """Share of a target that stays free: obdfilter-survey does not report that it ran out of space."""
 MARGIN_BYTES: Final = 256 * 2**20
@@ -352,14 +352,14 @@ _COUNTERS: Final = ("bytes_written_total", "bytes_read_total")
 
 @dataclass(frozen=True, slots=True)
 class SurveyLimits:
-    """What a target must meet.
+    """Conditions that a target must meet.
 
     Attributes
     ----------
     size_bytes
-        That a survey writes to it.
+        Bytes that a survey writes to it.
     load_bytes_per_s
-        The most that others may move on it now; ``None``: not looked at.
+        Maximum rate of other I/O on it now; ``None``: not checked.
     """
 
     size_bytes: int
@@ -367,12 +367,12 @@ class SurveyLimits:
 
 
 def choose(snapshot: Snapshot, names: Sequence[str], *, everything: bool) -> tuple[str, ...]:
-    """Return the OSTs that are meant, in their order.
+    """Return the selected OSTs, in their order.
 
     Raises
     ------
     UsageError
-        A name is no OST of the site, or none is meant.
+        A name is no OST of the site, or none is selected.
     """
     osts = sorted(target.target.name for target in snapshot.targets if target.target.kind == "ost")
     if not osts:
@@ -401,9 +401,9 @@ def candidate(
     Parameters
     ----------
     before, now
-        Two snapshots a few seconds apart: what was moved in between is the load.
+        Two snapshots a few seconds apart: the bytes moved in between are the load.
     on_server
-        Whether it is surveyed on its server; a client asks for less.
+        Whether it is surveyed on its server; a client has fewer conditions.
     """
     seen, earlier = now.of(name), before.of(name)
     if seen is None or earlier is None:
@@ -462,7 +462,7 @@ def meet(first: Candidate, other: Candidate) -> bool:
 
 
 def refuse_named(candidates: Iterable[Candidate]) -> None:
-    """Raise where a target that a person named may not be surveyed.
+    """Raise if a target that the user named may not be surveyed.
 
     Raises
     ------
@@ -486,7 +486,7 @@ def _state(seen: TargetSnapshot) -> Message | None:
         return Message("target-read-only", "it is read-only")
     errors = seen.number("errors_total")
     if errors:
-        # An aborted journal makes it read-only, and everything else calls it well.
+        # An aborted journal makes it read-only, while everything else reports it as healthy.
         return Message("target-errors", f"its file system counts {errors:.0f} errors")
     if seen.value("degraded") is True:
         return Message("target-degraded", "it is degraded")
@@ -513,7 +513,7 @@ def _space(seen: TargetSnapshot, limits: SurveyLimits) -> Message | None:
 
 
 def _of_server(seen: TargetSnapshot) -> Message | None:
-    """Return what forbids a survey on the target's server."""
+    """Return why a survey on the target's server is forbidden."""
     if seen.target.server is None:
         reading = seen.reading("server")
         why = None if reading is None else reading.reason

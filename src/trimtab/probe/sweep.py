@@ -1,6 +1,6 @@
-"""Measures a matrix of settings point by point: shuffled in rounds, kept, resumable.
+"""Measures a matrix of settings point by point: shuffled in rounds, stored, resumable.
 
-Every run is kept as soon as it ends, with its levels and its round. The store shows which are
+Every run is stored as soon as it ends, with its levels and its round. The store shows which are
 missing, so an interrupted sweep continues where it stopped and measures no point twice.
 """
 
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 MEASURED: Final = (RunStatus.OK, RunStatus.PARTIAL, RunStatus.UNFINISHED)
 """A run that failed or never started says nothing about its point: it is measured again."""
 FAILURES_MAXIMUM: Final = 3
-"""So many points in a row that fail are not the fault of a setting."""
+"""Maximum of failed points in a row: more are not the fault of a setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepState:
-    """How far a sweep has come.
+    """Progress of a sweep.
 
     Attributes
     ----------
     waiting
-        Manual levels that are to be set for the points that are left, each once.
+        Manual levels that must be set for the remaining points, each once.
     failures
-        What went wrong at which point, this time.
+        Failed points of this call, with the errors.
     left_out
-        Runs of this sweep that are kept and were asked something else: the probe was changed.
+        Stored runs of this sweep with other parameters: the probe was changed.
     """
 
     sweep: Sweep
@@ -60,12 +60,12 @@ class SweepState:
 
     @property
     def measured(self) -> int:
-        """How many points of all rounds are measured."""
+        """Number of measured points in all rounds."""
         return sum(point.run is not None for point in self.points)
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """Why runs that are kept hold no figure that is believed, the most frequent reason first.
+        """Why stored runs have no credible figure, the most frequent reason first.
 
         Each run counts once.
         """
@@ -73,7 +73,7 @@ class SweepState:
 
     @property
     def error(self) -> ToolError | None:
-        """What the command is to end with: points failed this time."""
+        """Error with which the command ends if points failed this time."""
         if not self.failures:
             return None
         failed = plural(len(self.failures), "point")
@@ -101,7 +101,7 @@ def points_of(
 def document_of_sweep(
     state: SweepState, analysis: SweepAnalysis, *, store: str, site: str
 ) -> SweepDocument:
-    """Return the document of a sweep as far as it has come; ``store`` is its location."""
+    """Return the document of a sweep so far; ``store`` is the store's location."""
     return SweepDocument(
         store,
         site,
@@ -115,7 +115,7 @@ def document_of_sweep(
 
 
 def state_of(sweep: Sweep, site: Site, probe: SiteProbe, store: Store | None) -> SweepState:
-    """Return how far a sweep has come, from what is kept; nothing without a store."""
+    """Return the progress of a sweep from its stored runs; without a store, no progress."""
     probes = check_levels(sweep, site, probe)
     runs, left_out = ({}, 0) if store is None else _measured(sweep, site, probes, store)
     points = tuple(
@@ -130,7 +130,7 @@ def state_of(sweep: Sweep, site: Site, probe: SiteProbe, store: Store | None) ->
 
 
 def state_in_store(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepState, str]:
-    """Return how far a sweep has come, and where it is stored."""
+    """Return the progress of a sweep, and where it is stored."""
     probe = probe_of(site, sweep.probe)
     if (place := nothing_kept(url)) is not None:
         return state_of(sweep, site, probe, None), place
@@ -140,7 +140,7 @@ def state_in_store(sweep: Sweep, site: Site, url: str | None) -> tuple[SweepStat
 
 @dataclass(frozen=True, slots=True)
 class StoredSweep:
-    """A sweep as the store has it, without its file: what was measured, not what is left.
+    """A sweep from the store, without its file: the measured points, not the remaining ones.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class StoredSweep:
     fixed
         Levels that are the same at every point.
     left_out
-        Runs that were asked something else than later ones at the same levels.
+        Number of runs whose parameters differ from those of later ones at the same levels.
     """
 
     name: str
@@ -159,7 +159,7 @@ class StoredSweep:
 
     @property
     def points(self) -> int:
-        """How many combinations of levels were measured."""
+        """Number of measured combinations of levels."""
         return len({_key(levels) for levels, _, _ in self.measured})
 
     @property
@@ -169,17 +169,17 @@ class StoredSweep:
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """Why runs hold no figure that is believed, the most frequent reason first."""
+        """Why runs have no credible figure, the most frequent reason first."""
         return doubts(run for _, _, run in self.measured)
 
 
 def stored_sweep(store: Store, site: str, name: str) -> StoredSweep:
-    """Return a sweep from the runs of a site alone.
+    """Return a sweep from only the stored runs of a site.
 
     Raises
     ------
     UsageError
-        The store holds none of that name: `code` is ``sweep-unknown``.
+        The store has no sweep of that name: `code` is ``sweep-unknown``.
     """
     newest: dict[str, object] = {}
     runs: dict[tuple[str, int], tuple[Mapping[str, Level], Run]] = {}
@@ -215,14 +215,14 @@ def check_levels(sweep: Sweep, site: Site, probe: SiteProbe) -> dict[str, SitePr
     Raises
     ------
     UsageError
-        A factor is no key of a probe, or a level does not suit it.
+        A factor is not a key of a probe, or a level is invalid for it.
     """
     return {_key(levels): varied(site, probe, sweep, levels) for levels in sweep.points}
 
 
 @dataclass(frozen=True, slots=True)
 class SweepWork:
-    """What it takes to measure the points of a sweep."""
+    """Measures the points of a sweep."""
 
     sweep: Sweep
     site: Site
@@ -233,23 +233,23 @@ class SweepWork:
     reach: Reach = THIS_HOST
 
     def run(self, now: Mapping[str, Level], progress: Progress) -> SweepState:
-        """Measure every point that can be measured now and is not yet; return how far it came.
+        """Measure every remaining point that can be measured now; return the progress.
 
         Parameters
         ----------
         now
-            Manual levels that are set.
+            Current manual levels.
 
         Raises
         ------
         UsageError
-            A level does not suit the probe; nothing was measured.
+            A level is invalid for the probe; nothing was measured.
         RefusedError
             A point would take too much of the space that is free now; nothing was measured.
         ToolError
-            Several points in a row failed; what was measured is kept.
+            Several points in a row failed; the points measured so far are stored.
         Interrupted
-            As asked; what was measured is kept.
+            On request; the points measured so far are stored.
         """
         sweep = self.sweep
         probes = check_levels(sweep, self.site, self.probe)
@@ -276,7 +276,7 @@ class SweepWork:
     def _todo(
         self, probes: Mapping[str, SiteProbe], now: Mapping[str, Level]
     ) -> Iterator[SweepPoint]:
-        """Yield what can be measured now and is not yet, round by round."""
+        """Yield the remaining points that can be measured now, round by round."""
         runs, _ = _measured(self.sweep, self.site, probes, self.store)
         for number in range(self.sweep.rounds):
             for levels in points_now(self.sweep.order(number), now, self.sweep.manual):
@@ -286,12 +286,12 @@ class SweepWork:
     def _refuse_too_large(
         self, todo: Iterable[SweepPoint], probes: Mapping[str, SiteProbe]
     ) -> None:
-        """Refuse now what a point would be refused for hours later: the space that it takes."""
+        """Refuse now a point that takes too much space, rather than hours later."""
         space_of = cache(self.reach.writable_space)
         for point in {_key(point.levels): point for point in todo}.values():
             probe = probes[_key(point.levels)]
             if probe.is_one_command:
-                continue  # its command alone knows what it writes
+                continue  # only its command knows what it writes
             space = space_of(directory_of(self.site, probe))
             try:
                 spec_of(probe, space.available_bytes, self.reach.processors)
@@ -300,7 +300,7 @@ class SweepWork:
                 raise RefusedError(problem, code=error.code, hint=error.hint) from error
 
     def _measure(self, point: SweepPoint, probe: SiteProbe, progress: Progress) -> str | None:
-        """Measure one point and keep it; return what went wrong."""
+        """Measure one point and store it; return the error, if any."""
         started_at = self.clock()
         context = RunContext(new_identifier(started_at), started_at, progress)
         try:
@@ -318,7 +318,7 @@ class SweepWork:
 def measure_sweep(
     sweep: Sweep, site: Site, url: str | None, now: Mapping[str, Level], progress: Progress
 ) -> tuple[SweepState, str]:
-    """Measure every point that can be measured now; return as `state_in_store`.
+    """Measure every point that can be measured now; return the result of `state_in_store`.
 
     Raises
     ------
@@ -334,7 +334,7 @@ def measure_sweep(
 
 
 def _of_point(run: Run, sweep: Sweep, point: SweepPoint, probe: SiteProbe) -> Run:
-    """Return the run with its point; what was set by hand is part of what was asked."""
+    """Return the run with its point; manual levels are part of its requested parameters."""
     requested: dict[str, Any] = dict(run.parameters[ASKED])  # type: ignore[call-overload]
     manual = {key: point.levels[key] for key in sweep.manual}
     if manual:
@@ -351,9 +351,10 @@ def _of_point(run: Run, sweep: Sweep, point: SweepPoint, probe: SiteProbe) -> Ru
 def _measured(
     sweep: Sweep, site: Site, probes: Mapping[str, SiteProbe], store: Store
 ) -> tuple[dict[tuple[str, int], Run], int]:
-    """Return levels and round to the run that measured them, the newest where there are two.
+    """Return levels and round to the newest run that measured them.
 
-    Beside it how many runs of the sweep were asked something else, and so are of no point.
+    The second value is the number of runs of the sweep with other parameters, which belong to no
+    point.
     """
     runs: dict[tuple[str, int], Run] = {}
     left_out = 0
@@ -367,7 +368,7 @@ def _measured(
 
 
 def _placed(store: Store, site: str, name: str) -> Iterator[tuple[Run, dict[str, Any]]]:
-    """Yield the runs of a sweep that measured their points, the newest first, with the places."""
+    """Yield the runs of a sweep that measured their points, newest first, with their places."""
     for run in store.runs(site=site, probe=f"sweep-{name}"):
         place = run.parameters.get(SWEEP)
         if run.status in MEASURED and isinstance(place, dict):
@@ -375,9 +376,9 @@ def _placed(store: Store, site: str, name: str) -> Iterator[tuple[Run, dict[str,
 
 
 def _requested_text(probe: SiteProbe) -> str:
-    """Return what a probe is asked to do as a short text, equal exactly when that is.
+    """Return the work of a probe as a short text, equal exactly when the work is.
 
-    How long it may wait and when it is due is no part of it.
+    Its waiting time and its schedule are not part of the text.
     """
     plain = replace(probe, schedule=None, jitter_s=0.0, pending_s=0.0, timeout_s=None)
     text = json.dumps(asdict(plain), sort_keys=True, default=str)

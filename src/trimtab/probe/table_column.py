@@ -28,7 +28,7 @@ _TIME_WORDS: Final = (
 _LATER_WORDS: Final = (
     "end ended stop stopped finish finished completed submit submitted eligible last updated"
 )
-"""Words in names of times that are not those of a run's start."""
+"""Words in names of times other than a run's start."""
 _CLOCK_WORDS: Final = (
     f"time hour clock hh at start started begin uhrzeit zeit stunde hora heure {_LATER_WORDS}"
 )
@@ -36,37 +36,37 @@ _DURATION_WORDS: Final = "elapsed duration runtime wall walltime took"
 _NUMBER_WORDS: Final = "id ids job jobid number nr no num count pid index idx seq hash commit build"
 _SIZE_WORDS: Final = "bytes byte size block blocks inode offset seed sectors objects files records"
 _COUNT_WORDS: Final = f"{_NUMBER_WORDS} {_SIZE_WORDS} {_DURATION_WORDS} pipeline slurm task node"
-"""Words in names of columns of large numbers that are no times."""
+"""Words in names of columns of large numbers that are not times."""
 _REPETITION_WORDS: Final = (
     f"{_NUMBER_WORDS} {_DURATION_WORDS} rep repeat repetition iteration iter run trial sample"
 )
 _SETTING_WORDS: Final = (
     "ost osts mdt target nodes tasks ppn procs ranks threads clients hosts stripe stripes iodepth"
 )
-"""Names of columns of settings; with a number, as in OST0003, one is of what it has measured."""
+"""Names of columns of settings; with a number, as OST0003, a column holds measured values."""
 _VALUE_NAMES: Final = frozenset(METRIC_UNITS) | {"value", "_value"}
 _SAMPLE: Final = 1_000
 SERIES_MAXIMUM: Final = 2000
 _FEW_ROWS: Final = 2
 _TURNS_MAXIMUM: Final = 20
 JOIN: Final = "+"
-"""Between the names of two columns that are meant together."""
+"""Separator between the names of two columns that belong together."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedColumns:
-    """What is what in a table.
+    """Roles of the columns of a table.
 
     Attributes
     ----------
     time, value
         Names of columns; ``None``: recognised by their names and contents. ``date+time``: two
-        columns that are one time together.
+        columns that together are one time.
     by
         The column that separates the series of a table, or several as ``op+host``; ``None``: the
-        one that tells rows of the same time apart, if there is one; empty: none.
+        one that distinguishes rows of the same time, if any; empty: none.
     wide
-        Every column of numbers is a series by itself.
+        Every column of numbers is a series of its own.
     """
 
     time: str | None = None
@@ -76,7 +76,7 @@ class NamedColumns:
 
 
 def requested(table: TextTable, name: str, option: str, *, joins: bool = True) -> list[str]:
-    """Return the columns that a person named, one or several joined.
+    """Return the columns that the user named, one or several joined.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def find_times(
     Parameters
     ----------
     words
-        How times are written; ``None``: in any form.
+        Form of the times; ``None``: any.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def find_times(
         name: read_times(text, timezone, words=words, decide=False) for name, text in texts.items()
     }
     if words is not None and not any(times["at"].count() for times in looks.values()):
-        return find_times(table, timezone, shown)  # the words are of a day and a time joined
+        return find_times(table, timezone, shown)  # the words are for a day and a time joined
     timely = [
         name
         for name, times in looks.items()
@@ -153,7 +153,7 @@ def find_times(
     ]
     chosen = [*written, *(name for name in numbers if _time_rank(name) < _NO_RANK)]
     if chosen:
-        # A time of day is worth more than a name: "date" may stand beside "started_at".
+        # A time of day counts more than a name: "date" may be next to "started_at".
         keys = {name: (_are_days(looks[name], timezone), _time_rank(name)) for name in chosen}
         best = min(chosen, key=keys.__getitem__)
         alike = [name for name in chosen if keys[name] == keys[best]]
@@ -187,25 +187,25 @@ def _quoted(name: str) -> str:
 
 
 def _is_date_like(text: pl.Series) -> bool:
-    """Return whether most cells are dates, though perhaps in no form that is known."""
+    """Return whether most cells are dates, perhaps in an unknown form."""
     known = text.drop_nulls()
     pattern = "^[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}[^0-9.]|^[A-Z][a-z]{2} .*[0-9]:[0-9]{2}"
     return len(known) > 0 and 2 * int((known + " ").str.contains(pattern).sum()) > len(known)
 
 
 def _sample(table: TextTable) -> pl.DataFrame:
-    """Return rows by which columns are recognised: not every n-th, which may all be of midnight."""
+    """Return rows for recognising columns: not every n-th, which may all be at midnight."""
     return table.frame.sample(min(_SAMPLE, table.frame.height), seed=0)
 
 
 def _agree(times: pl.DataFrame, others: pl.DataFrame) -> bool:
-    """Return whether large numbers may be times: those beside them are of the same days."""
+    """Return whether large numbers may be times: times in the same rows are of the same days."""
     apart = (times["at"] - others["at"]).dt.total_hours().abs().max()
     return apart is None or int(apart) <= 48  # type: ignore[arg-type]
 
 
 def _are_days(times: pl.DataFrame, timezone: str) -> bool:
-    """Return whether times are dates alone; some programs write them with a midnight."""
+    """Return whether times are only dates; some programs write them as midnight."""
     clocks = times["at"].drop_nulls().dt.convert_time_zone(timezone)
     return bool(
         (clocks.dt.date().cast(clocks.dtype.base_type()) == clocks.dt.replace_time_zone(None)).all()
@@ -213,7 +213,7 @@ def _are_days(times: pl.DataFrame, timezone: str) -> bool:
 
 
 def _time_rank(name: str) -> int:
-    """Return how likely a column is that of the runs' times, by its name; less is more."""
+    """Return the rank of a column as the runs' times, by its name; the lowest is the likeliest."""
     known = _TIME_WORDS.split()
     ranks = [known.index(part) for part in name_words(name) if part in known]
     if not ranks or _has_word(name, _COUNT_WORDS):
@@ -224,7 +224,7 @@ def _time_rank(name: str) -> int:
 def with_clock(
     table: TextTable, date: str, timezone: str, *, words: str | None = None
 ) -> list[str]:
-    """Return a column of times, and beside one of dates alone that of the times of day.
+    """Return a column of times; for one of only dates, also that of the times of day.
 
     Raises
     ------
@@ -262,7 +262,7 @@ def find_values(table: TextTable, used: Sequence[str], shown: str, *, wide: bool
     Parameters
     ----------
     used
-        Columns of something else.
+        Columns with another role.
 
     Raises
     ------
@@ -304,7 +304,7 @@ def _holds_times(text: pl.Series) -> bool:
 
 
 def _varies(column: pl.Series) -> bool:
-    """Return whether a column may be measured: not the same in every row, nor a count of rows."""
+    """Return whether a column may be measured: neither constant nor a count of rows."""
     import polars as pl
 
     if len(column) <= _FEW_ROWS:
@@ -330,7 +330,7 @@ def find_separator(
     Raises
     ------
     UsageError
-        Several columns would do.
+        Several columns qualify.
     """
     texts = {
         name: texts_of(table.frame[name])
@@ -367,7 +367,7 @@ def find_separator(
 
 
 def _crosses(rows: pl.DataFrame, name: str) -> bool:
-    """Return whether rows of the same time have different labels, and most labels most times."""
+    """Return whether rows of the same time differ in label, and most labels have most times."""
     import polars as pl
 
     times = rows.group_by("at").agg(pl.len().alias("rows"), pl.col(name).n_unique().alias("labels"))

@@ -49,16 +49,16 @@ _ROUNDED_SUM: Final = re.compile(rf"filesystem[_ ]summary:{_SIZES}.*")
 
 
 def is_lfs_df_dump(source: OutputFile) -> bool:
-    """Return whether a content is what ``lfs df`` prints, in whatever unit."""
+    """Return whether a content is output of ``lfs df``, in any unit."""
     return _HEADER.search(source.head) is not None and _TARGET.search(source.head) is not None
 
 
 def lfs_df_snapshots(source: OutputFile, at: datetime) -> tuple[tuple[str, Snapshot], ...]:
     """Return Lustre's name of each file system with the snapshot of it.
 
-    A snapshot is not complete where a target did not answer, and where the text ends before the
-    summary. What it lacks is missing with a reason; a flag is known only where it is set,
-    for older versions print none.
+    A snapshot is incomplete if a target did not answer or the text ends before the summary.
+    Missing values have a reason; a flag is known only where it is set, because older versions
+    print none.
 
     The text has no time, so the caller gives one. A file may hold several file systems, and bytes
     and inodes (``lfs df; lfs df -i``). Rounded values of ``lfs df -h`` are kept with the label
@@ -73,7 +73,7 @@ def lfs_df_snapshots(source: OutputFile, at: datetime) -> tuple[tuple[str, Snaps
     ------
     DataError
         Nothing in it can be used, the lines contradict their summary (one was lost or altered),
-        or one file system stands there twice, which is of two times.
+        or it has one file system twice, from two different times.
     """
     spaces, inodes = (_by_name(source, inodes=inodes) for inodes in (False, True))
     rounded = {name: block for name, block in _rounded(source).items() if name not in spaces}
@@ -98,7 +98,7 @@ def lfs_df_snapshots(source: OutputFile, at: datetime) -> tuple[tuple[str, Snaps
 
 @dataclass(slots=True)
 class _Rounded:
-    """What ``lfs df -h`` printed of one file system: sizes, each with half of its last digit."""
+    """Sizes that ``lfs df -h`` printed for one file system, each with half of its last digit."""
 
     file_system: str
     targets: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class _Rounded:
     complete: bool = False
 
     def close(self, sums: tuple[tuple[float, float], ...], line: int) -> None:
-        """Take the summary; raise DataError where the lines do not come to it."""
+        """Take the summary; raise DataError if the lines do not add up to it."""
         for place, (total, half) in enumerate(sums):
             of_osts = [
                 sizes[place] for name, sizes in self.targets.items() if name.startswith("OST")
@@ -186,7 +186,7 @@ def _twice(file_system: str, line: int | None) -> DataError:
 
 
 def why_not_judged(snapshot: Snapshot) -> Message | None:
-    """Return why nothing judges a snapshot; ``None`` where its figures are exact."""
+    """Return why nothing judges a snapshot; ``None`` if its figures are exact."""
     labels = {reading.label for target in snapshot.targets for reading in target.readings}
     if ROUNDED not in labels:
         return None
@@ -195,7 +195,7 @@ def why_not_judged(snapshot: Snapshot) -> Message | None:
 
 
 def lfs_df_problems(source: OutputFile) -> tuple[str, ...]:
-    """Return what is missing or odd in it, in words: targets that did not answer, lost lines."""
+    """Return, as text, what is missing or odd: targets that did not answer, lost lines."""
     cut = [block for block in _rounded(source).values() if not block.complete]
     problems_found = [_SUMMARY_MISSING for _ in cut] + [
         problem for df in _parsed(source, inodes=False) if df.lines for problem in df.problems
@@ -213,7 +213,7 @@ def _complaints(source: OutputFile) -> Iterator[str]:
 
 
 def _by_name(source: OutputFile, *, inodes: bool) -> dict[str, LfsDf]:
-    """Return the file systems that have lines in the unit that is wanted."""
+    """Return the file systems that have lines in the requested unit."""
     by_name: dict[str, LfsDf] = {}
     for df in _parsed(source, inodes=inodes):
         if df.file_system is None or not df.lines:
@@ -303,7 +303,7 @@ def lctl_snapshots(source: OutputFile, at: datetime) -> tuple[tuple[str, Snapsho
     Raises
     ------
     DataError
-        No target has a reading, or the file is of two times.
+        No target has a reading, or the file is from two times.
     """
     parameters = _parameters(_text(source))
     by_system: dict[str, list[TargetSnapshot]] = {}
@@ -325,14 +325,14 @@ def lctl_snapshots(source: OutputFile, at: datetime) -> tuple[tuple[str, Snapsho
 
 
 def lctl_problems(source: OutputFile) -> tuple[str, ...]:
-    """Return what is missing in it, in words."""
+    """Return, as text, what is missing in it."""
     if _parameters(_text(source)).complete:
         return ()
-    return ("its last line has no end: it may have been cut, and what stood there is not used",)
+    return ("its last line has no end: it may have been cut, and is not used",)
 
 
 def lctl_shown(source: OutputFile) -> tuple[str, ...]:
-    """Return what it says, a line for each of the first targets and of the busiest jobs."""
+    """Return lines for readers, one for each of the first targets and of the busiest jobs."""
     parameters = _parameters(_text(source))
     named = [(target.target, _target_facts(parameters, target)) for target in _targets(parameters)]
     lines = [f"{name}: {', '.join(facts)}" for name, facts in named if facts]
@@ -350,7 +350,7 @@ def lctl_shown(source: OutputFile) -> tuple[str, ...]:
 
 
 def _text(source: OutputFile) -> str:
-    """Return the content, bytes that are not UTF-8 kept: names of jobs may differ in them."""
+    """Return the content, with bytes that are not UTF-8: names of jobs may differ in them."""
     return source.content.decode("utf-8-sig", "surrogateescape")
 
 
@@ -361,7 +361,7 @@ def _parameters(text: str) -> Parameters:
     Raises
     ------
     DataError
-        The same counters stand there twice, which is of two times.
+        The same counters appear twice, from two different times.
     """
     text = text.replace("\r\n", "\n")
     names = re.findall(
@@ -378,7 +378,7 @@ def _parameters(text: str) -> Parameters:
 
 
 def _targets(parameters: Parameters) -> Iterator[TargetName]:
-    """Yield every target that a parameter is of, in the order of printing."""
+    """Yield every target with a parameter, in the order of printing."""
     seen: set[str] = set()
     for name in parameters.names:
         parts = name.split(".")
@@ -395,7 +395,7 @@ def _targets(parameters: Parameters) -> Iterator[TargetName]:
 
 
 def _first(parameters: Parameters, target: TargetName, leaf: str) -> tuple[str, str] | None:
-    """Return name and value of a parameter of a target, of whichever tree has it."""
+    """Return name and value of a parameter of a target, from whichever tree has it."""
     device = f"{target.file_system}-{target.target}"
     for tree in ("osd-ldiskfs", "osd-zfs", "osd-wbcfs", "obdfilter", "mdt"):
         name = f"{tree}.{device}.{leaf}"
@@ -444,7 +444,7 @@ def _traffic(parameters: Parameters, target: TargetName) -> Iterator[Reading]:
         if counter in stats.counters:
             yield counted_bytes(reading, stats, counter, name)
         elif target.kind == "ost" and last:
-            reason = f"{name} stands last, and may have been cut before its {counter}"
+            reason = f"{name} is the last entry, and may have been cut before its {counter}"
             yield Reading(reading, reason=reason)
         elif target.kind == "ost":
             yield counted_bytes(reading, stats, counter, name)
@@ -456,13 +456,13 @@ def _stats(parameters: Parameters, name: str) -> Stats | None:
 
 
 def _moment(text: str) -> datetime | None:
-    """Return when the last counter was read; never of one in seconds since boot."""
+    """Return when the last counter was read; counters in seconds since boot do not count."""
     times = [time for match in _TIME.findall(text) if (time := time_since_1970(float(match)))]
     return max(times, default=None)
 
 
 def _target_facts(parameters: Parameters, target: TargetName) -> list[str]:
-    """Return how full a target is, what it moved, and in what sizes its drives were asked."""
+    """Return the fullness of a target, its moved bytes, and the sizes of I/O to its drives."""
     seen = TargetSnapshot(
         Target(target.target, target.kind), tuple(_lctl_readings(parameters, target))
     )
@@ -482,7 +482,7 @@ def _target_facts(parameters: Parameters, target: TargetName) -> list[str]:
 
 
 def _size_facts(brw_stats: str) -> Iterator[str]:
-    """Yield the commonest sizes of what reached the drives."""
+    """Yield the commonest sizes of I/O that reached the drives."""
     histogram = parse_brw_stats(brw_stats).get("disk I/O size")
     if histogram is None:
         return
@@ -510,7 +510,7 @@ class _JobTotal:
 
 
 def _jobs(parameters: Parameters) -> Mapping[str, _JobTotal]:
-    """Return what each job did on all targets of the file."""
+    """Return the activity of each job on all targets of the file."""
     return _totals(
         {tree: parameters.matching(f"{tree}.*.job_stats").values() for tree in ("obdfilter", "mdt")}
     )
@@ -556,7 +556,7 @@ def _job_texts(jobs: Mapping[str, _JobTotal]) -> Iterator[str]:
 
 
 class TargetDump(NamedTuple):
-    """How a text about targets is recognised and read; ``shown`` are lines for people."""
+    """Functions that recognise and read a text about targets; ``shown`` gives readable lines."""
 
     recognises: Callable[[OutputFile], bool]
     snapshots: Callable[[OutputFile, datetime], tuple[tuple[str, Snapshot], ...]]
@@ -568,4 +568,4 @@ TARGET_DUMPS: Final = {
     LFS_DF_KIND: TargetDump(is_lfs_df_dump, lfs_df_snapshots, lfs_df_problems),
     LCTL_KIND: TargetDump(is_lctl_dump, lctl_snapshots, lctl_problems, lctl_shown),
 }
-"""Kind to what reads it: no benchmark's output, becomes snapshots. In the order of asking."""
+"""Kind to its reader, in the order of recognition: not a benchmark's output, but snapshots."""

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 _SIZES: Final = (1e-100, 1e100)
-"""Between these the squares and sums of squares of a spread neither overflow nor vanish."""
+"""Range in which squares and sums of squares of a spread neither overflow nor vanish."""
 _MARKS: Final = "[ '\u2019_\u00a0\u2009\u202f]"
-"""Between thousands, beside a comma or a point."""
+"""Thousands separators, besides comma and point."""
 _GROUPED: Final = rf"[0-9]{{1,3}}(?:[.,]|{_MARKS})[0-9]{{3}}(?:(?:[.,]|{_MARKS})[0-9]{{3}})*"
 _NUMBER: Final = (
     rf"(?P<number>[-+\u2212]?(?:{_GROUPED}(?:[.,][0-9]+)?|[0-9]*[.,]?[0-9]+[.,]?)"
@@ -44,7 +44,7 @@ _DECIMAL: Final = {
     mark: rf"^[-+]?(?:[0-9]{{1,3}}(?:{other}[0-9]{{3}})+|[0-9]*)(?:{this}[0-9]*)?(?:[eE].*)?$"
     for mark, this, other in ((".", "[.]", ","), (",", ",", "[.]"))
 }
-"""What numbers look like with either decimal mark."""
+"""Pattern of numbers with either decimal mark."""
 _UNITS_MAXIMUM: Final = 12
 
 
@@ -55,11 +55,11 @@ class Numbers:
     Attributes
     ----------
     values
-        0 or more; null where a cell is no number of this kind.
+        0 or more; null where a cell is no such number.
     unit
-        Of the values: base SI where it is known, else as it is written; empty: none is written.
+        Unit of the values: base SI if known, else as written; empty if none is written.
     note
-        What was decided about commas; ``None``: nothing was to be.
+        Decision about commas; ``None`` if there was nothing to decide.
     """
 
     values: pl.Series
@@ -100,16 +100,16 @@ def read_numbers(
     Parameters
     ----------
     lines
-        Of its cells, for errors.
+        Line numbers of its cells, for errors.
     decimal
         ``.`` or ``,``; ``None``: as the column shows.
     separator
-        Of the table's cells: a comma is seldom a decimal comma too.
+        Separator of the table's cells: a comma is seldom a decimal comma too.
 
     Raises
     ------
     UsageError
-        It is not clear what a comma or a point means.
+        The meaning of a comma or a point is ambiguous.
     DataError
         The cells have different forms, or units that cannot be converted.
     """
@@ -134,7 +134,7 @@ def read_numbers(
 
 
 def _usable(column: pl.Series) -> pl.Series:
-    """Return numbers that can be judged; null where a cell is none, or less than 0."""
+    """Return numbers that can be judged; null where a cell is not a number, or less than 0."""
     import polars as pl
 
     if column.dtype != pl.String and not column.dtype.is_numeric():
@@ -145,7 +145,7 @@ def _usable(column: pl.Series) -> pl.Series:
 
 
 def _may_be_grouped(text: pl.Series) -> bool:
-    """Return whether points may stand between thousands: 987 beside 1.012 and 12.014."""
+    """Return whether points may separate thousands: 987 beside 1.012 and 12.014."""
     pointed = text.filter(text.str.contains(".", literal=True))
     return (
         len(pointed) > 0
@@ -157,7 +157,7 @@ def _may_be_grouped(text: pl.Series) -> bool:
 def _decimal_mark(
     digits: pl.Series, name: str, separator: str | None, lines: Sequence[int]
 ) -> tuple[str, str | None]:
-    """Return the decimal mark of a column, and a note where it was decided by what is usual."""
+    """Return the decimal mark of a column, and a note if it was decided by convention."""
     single = digits.str.contains("^[-+]?[0-9]*[.,][0-9]*(?:[eE].*)?$")
     three = digits.str.contains("^[-+]?[1-9][0-9]{0,2}[.,][0-9]{3}$")
     shown = {}
@@ -184,7 +184,7 @@ def _decimal_mark(
     if points and not small:
         return ".", None
     if commas and not large and (small or separator == ","):
-        # A column with three decimals has them in every cell, and a comma seldom parts both.
+        # A column with three decimals has them in every cell, and a comma rarely separates both.
         example = digits.filter(three)[0]
         note = None if small else f"{example!r} was read as {example.replace(',', '')}: --decimal ,"
         return ".", note
@@ -201,7 +201,7 @@ def _decimal_mark(
 def _in_one_unit(
     values: pl.Series, units: pl.Series, name: str, lines: Sequence[int], note: str | None
 ) -> Numbers:
-    """Return numbers in base SI where their units are known."""
+    """Return numbers in base SI if their units are known."""
     import polars as pl
 
     names = units.unique(maintain_order=True).drop_nulls().to_list()
@@ -223,7 +223,7 @@ def _in_one_unit(
         )
     exact = {unit: float(factor[0]) for unit, factor in factors.items() if factor is not None}
     factor = units.replace_strict(exact, default=None, return_dtype=pl.Float64)
-    # A number without a unit among others may be of any; 0 is 0 in each.
+    # A number without a unit among others may have any unit; 0 is 0 in each.
     factor = pl.select(
         pl.when(units.is_null() & (values == 0)).then(1.0).otherwise(factor)
     ).to_series()
@@ -231,7 +231,7 @@ def _in_one_unit(
 
 
 def _factor(unit: str) -> tuple[Decimal, str] | None:
-    """Return the factor to base SI and the base unit; ``None`` where the unit is not known."""
+    """Return the factor to base SI and the base unit; ``None`` if the unit is unknown."""
     text = unit.strip().replace("/sec", "/s").replace("µ", "u").replace("μ", "u")
     with suppress(UsageError):
         return parse_unit(text)
@@ -251,25 +251,25 @@ _BLANKS: Final = " "
 _SEPARATORS: Final = "\t;|,"
 """A comma comes last: in a table with another separator it may be a decimal comma."""
 _SAMPLE: Final = 20
-"""Rows by which separator and head are recognised."""
+"""Number of rows from which separator and head are recognised."""
 _SAMPLE_CHARACTERS: Final = 1 << 20
 _SEPARATOR_LINE: Final = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 _ODD_LINE: Final = re.compile(r"\n[ \t]*[\r\n#]|\r(?!\n)")
-"""Blank lines and comments among the rows, and ends of lines as old as Mac OS 9."""
+"""Blank lines and comments among the rows, and line ends of Mac OS 9."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table as it is written.
+    """A table as written.
 
     Attributes
     ----------
     frame
-        Text in all cells of a CSV (null: empty), types as Parquet has them.
+        Text in all cells of a CSV (null: empty), or the types of Parquet.
     lines
-        Of each row, counted from 1.
+        Line number of each row, counted from 1.
     separator
-        Between the cells; ``None``: Parquet.
+        Separator between the cells; ``None``: Parquet.
     """
 
     frame: pl.DataFrame
@@ -292,7 +292,7 @@ def read_table(content: bytes, shown: str) -> TextTable:
     Raises
     ------
     DataError
-        It is no table, or a row of it does not fit: with its line.
+        It is no table, or a row does not fit: with its line.
     UsageError
         It has no head.
     """
@@ -376,7 +376,7 @@ def _are_numbered(sample: Sequence[_Record], width: int) -> bool:
 
 
 def _separator(text: str) -> str:
-    """Return what parts the cells: what most stands between them in each of the first rows."""
+    """Return the separator of the cells: the most frequent one in each of the first rows."""
     lines = [line for line in text[:_SAMPLE_CHARACTERS].splitlines() if line.strip()]
     if lines and (line := _SEPARATOR_LINE.fullmatch(lines[0])):
         return line[1]
@@ -390,7 +390,7 @@ def _separator(text: str) -> str:
 
 
 def _records(text: str, separator: str, shown: str) -> Iterator[_Record]:
-    """Yield what is in the lines of a text; blank ones are none."""
+    """Yield the records in the lines of a text, without blank lines."""
     number, start, is_comment = 0, 0, False
 
     def lines() -> Iterator[str]:
@@ -427,7 +427,7 @@ def _beginning(records: Iterator[_Record]) -> tuple[list[list[str]], list[_Recor
 
 
 def _are_figures(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row is like those below it: times and numbers, and no names."""
+    """Return whether the first row is like those below: times and numbers, not names."""
     first, below = rows[0], rows[1:]
     if not below:
         return any(map(is_time, first)) and any(map(is_number, first))
@@ -444,7 +444,7 @@ def _are_figures(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _headless(sample: Sequence[_Record], separator: str, shown: str) -> UsageError:
-    """Return the error of a table without names, with a line of names for it."""
+    """Return the error for a table without names, with an example of a line of names."""
     kinds: list[str] = []
     for cell in sample[0].cells:
         kind = "value" if is_number(cell) else "label"
@@ -460,7 +460,7 @@ def _headless(sample: Sequence[_Record], separator: str, shown: str) -> UsageErr
 
 
 def _names(head: Sequence[str]) -> list[str]:
-    """Return the names of columns, each another."""
+    """Return the names of columns, made unique."""
     names: list[str] = []
     for number, title in enumerate(head, start=1):
         name = title.strip() or f"column {number}"
@@ -475,7 +475,7 @@ def _names(head: Sequence[str]) -> list[str]:
 def _plain(
     text: str, separator: str, sample: Sequence[_Record], names: Sequence[str]
 ) -> pl.DataFrame | None:
-    """Return a table that is nothing but rows of cells; ``None`` where there is more to it."""
+    """Return a table of plain rows of cells; ``None`` if it has anything else."""
     import polars as pl
 
     if not sample or separator == _BLANKS or '"' in text:
@@ -489,33 +489,33 @@ def _plain(
             rows.encode(), has_header=False, schema=schema, separator=separator, quote_char=None
         )
     except pl.exceptions.PolarsError:
-        return None  # a row of other width, for which the line is to be named
+        return None  # a row of another width: its line must be named
     titles = _titles(names)
     again = pl.sum_horizontal(pl.all().str.strip_chars().is_in(titles)) >= _named_by(titles)
     return None if frame.select(again.any()).item() else frame
 
 
 def _titles(head: Sequence[str]) -> list[str]:
-    """Return the names by which a head is known where it comes again; numbers are in any row."""
+    """Return the names that identify a repeated head; numbers may be in any row."""
     return [title.strip() for title in head if title.strip() and not is_number(title)]
 
 
 def _named_by(titles: Sequence[str]) -> int:
-    """Return how many names of columns make a row another head: no row of figures has two."""
+    """Return how many names of columns make a row a repeated head: no row of figures has two."""
     return min(2, len(titles)) or len(titles) + 1
 
 
 def _fitted(
     records: Iterable[_Record], head: Sequence[str], shown: str
 ) -> tuple[list[int], list[list[str]]]:
-    """Return the line and the cells of every row, as many as there are columns."""
+    """Return the line and the cells of every row, one cell per column."""
     width, titles = len(head), set(_titles(head))
     enough = _named_by(list(titles))
     lines: list[int] = []
     rows: list[list[str]] = []
     for line, written, is_comment, height in records:
         if len(written) == width and height == 1 and not is_comment and titles.isdisjoint(written):
-            lines.append(line)  # what nearly every row is
+            lines.append(line)  # the usual row
             rows.append(written)
             continue
         cells = written
@@ -529,7 +529,7 @@ def _fitted(
             raise _unfit(line, shown, "a quote opens here and is not closed", None)
         extra = cells[width - 1 :]
         if len(cells) > width and any('"' in cell for cell in extra):
-            # elbencho's command: "a" "b,c" is parted at the comma, being no proper quotes.
+            # elbencho's command: "a" "b,c" is split at the comma, as its quotes are not proper.
             cells = [*cells[: width - 1], ",".join(extra)]
         if any(cell.strip() for cell in cells[width:]):
             fields = f"{len(cells)} fields, and the head has {width}"

@@ -1,7 +1,7 @@
-"""Brings a site up to date: series judged, incidents explained, its standing collected, all kept.
+"""Brings a site up to date: series judged, incidents explained, its standing collected, all stored.
 
-Each of these is worked out when it is first needed (`trimtab.store.kept`). Here they are worked
-out together, for the watch, ``trimtab incidents`` and ``trimtab store rebuild``.
+Each of these is computed when it is first needed (`trimtab.store.kept`). Here they are computed
+together, for the watch, ``trimtab incidents`` and ``trimtab store rebuild``.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IncidentSearch:
-    """What a look for incidents found.
+    """Result of a search for incidents.
 
     Attributes
     ----------
     why_none
-        Why no run can be judged yet; ``None``: some can.
+        Why no run can be judged yet; ``None`` if some can.
     unkept
-        Why the incidents could not be kept; ``None``: they are.
+        Why the incidents could not be stored; ``None`` if they are.
     as_kept
-        Whether the incidents that are kept are those that were found.
+        Whether the stored incidents are those that were found.
     """
 
     explained: Explained
@@ -51,9 +51,9 @@ class RebuiltSite:
     Attributes
     ----------
     dropped
-        Values stored before.
+        Number of values stored before.
     reason
-        Why none of its runs can be judged; ``None``: some can.
+        Why none of its runs can be judged; ``None`` if some can.
     """
 
     site: str
@@ -74,12 +74,12 @@ class StoreRebuildDocument:
 def bring_up_to_date(
     store: Store, place: Place, *, now: datetime, progress: Progress = lambda text, fraction: None
 ) -> tuple[IncidentSearch, SiteStanding]:
-    """Return what is said of a site, worked out as far as it is not kept, and kept.
+    """Return the judgement of a site; compute and store what the store lacks.
 
     Raises
     ------
     UsageError
-        Nothing is kept of the site.
+        Nothing is stored about the site.
     """
     search = look_for_incidents(store, place, now=now, progress=progress)
     return search, standing_beside(store, place, search)
@@ -94,18 +94,17 @@ def look_for_incidents(
     until: str | None = None,
     progress: Progress = lambda text, fraction: None,
 ) -> IncidentSearch:
-    """Return the incidents of a site, worked out as far as they are not kept, and kept.
+    """Return the incidents of a site; compute and store what the store lacks.
 
     Parameters
     ----------
     since, until
-        As `incidents_of` has them; with one of them the incidents of the whole record are kept as
-        they were.
+        As for `incidents_of`; with either, the stored incidents of the whole record are unchanged.
 
     Raises
     ------
     UsageError
-        Nothing is kept of the site.
+        Nothing is stored about the site.
     """
     try:
         explained = incidents_of(store, place, now=now, since=since, until=until, progress=progress)
@@ -121,13 +120,13 @@ def look_for_incidents(
 
 
 def standing_beside(store: Store, place: Place, search: IncidentSearch) -> SiteStanding:
-    """Return how a site stands with its series, and with the incidents that were found."""
+    """Return the standing of a site with its series and the incidents that were found."""
     explanations = None if search.as_kept else search.explained.explanations
     return whole_standing(store, place, explanations=explanations)
 
 
 def bring_verdicts_up_to_date(store: Store, place: Place) -> None:
-    """Have what is said of a site but its incidents kept, for whoever asks next.
+    """Bring the stored judgement of a site up to date, except its incidents.
 
     Raises
     ------
@@ -141,12 +140,12 @@ def bring_verdicts_up_to_date(store: Store, place: Place) -> None:
 def rebuilt(
     store: Store, places: Sequence[Place] | None = None, *, progress: Progress
 ) -> Iterator[RebuiltSite]:
-    """Drop what is kept of sites, bring each up to date from nothing, and yield what that gave.
+    """Drop the stored results of sites, compute each afresh, and yield the outcome.
 
     Parameters
     ----------
     places
-        ``None``: all of the store.
+        ``None``: all sites of the store.
     """
     if places is None:
         places = [Place(site.name, file_of(site.name)) for site in store.sites()]

@@ -3,8 +3,8 @@
 The instrument is IOR with MPI, else fio, else the built-in benchmark. Writes and reads are
 interleaved, and each repetition is checked before it counts as credible.
 
-Files are each on one OST, as many on every OST, or striped. A gated OST silently passes a file on
-to another one (`docs/traps.md`), so every placement is read back before anything is written.
+Files are each on one OST, equally many on every OST, or striped. A gated OST silently passes a file
+on to another one (`docs/traps.md`), so every placement is read back before anything is written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from trimtab.reach.process import Execute, MovingRate, ProcessResult
 from trimtab.site.path_access import Reach
 
 QUESTION_TIMEOUT_S = 20.0
-"""A program that takes longer to say its version is not one to measure with."""
+"""A program that takes longer to print its version is not used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,12 @@ class ProbeTool:
         return self.benchmark.arguments(phase)
 
     def parse(self, output: RawOutput, repetition: int, ordinal: int) -> Measurement:
-        """Return what a raw output says."""
+        """Return the measurement in a raw output."""
         return self.benchmark.parse(output, repetition=repetition, ordinal=ordinal)
 
 
 def choose(name: str, reach: Reach, *, kind: str | None = None) -> ProbeTool:
-    """Return the instrument of that name; ``auto`` takes the first that can be used.
+    """Return the instrument of that name; ``auto`` takes the first usable one.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def choose(name: str, reach: Reach, *, kind: str | None = None) -> ProbeTool:
     Raises
     ------
     ToolError
-        It cannot be used, or with ``auto`` none can; each with its reason.
+        It cannot be used, or with ``auto`` none can; with each reason.
     """
     reasons = []
     for candidate in names("phases") if name == "auto" else (name,):
@@ -106,7 +106,7 @@ def _instrument(name: str, reach: Reach, kind: str | None) -> ProbeTool | NotAva
 
 
 def asking(execute: Execute) -> Ask:
-    """Return what runs a program to ask it something, with a deadline."""
+    """Return a function that runs a program for a query, with a deadline."""
 
     def ask(argv: tuple[str, ...]) -> RawOutput:
         result = execute(argv, timeout_s=QUESTION_TIMEOUT_S, output_limit_bytes=2**20)
@@ -116,7 +116,7 @@ def asking(execute: Execute) -> Ask:
 
 
 _DIRECT_IS_IGNORED = {"tmpfs", "ramfs", "zfs"}
-"""These take O_DIRECT and go through memory all the same (ZFS before 2.3, and as it is set)."""
+"""These accept O_DIRECT but go through memory (ZFS before 2.3, later depending on settings)."""
 
 
 @dataclass(slots=True)
@@ -126,10 +126,10 @@ class WriteRead:
     Parameters
     ----------
     spec
-        With ``benchmark`` naming the tool that was chosen.
+        The specification; its ``benchmark`` names the chosen tool.
     written_most_bytes
-        No repetition begins whose write would bring the sum of all beyond it; the first always
-        does.
+        Maximum of all written bytes: a repetition that would exceed it does not begin, except the
+        first.
     """
 
     spec: ProbeSpec
@@ -143,7 +143,7 @@ class WriteRead:
     _invalid: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        """Take over what the life cycle records of the instrument."""
+        """Set what the life cycle records about the instrument."""
         self.name, self.launcher = self.spec.name, self.instrument.launcher
         self.program = self.instrument.tool.path
 
@@ -185,7 +185,7 @@ class WriteRead:
     ) -> None:
         size_bytes = None
         if access == "write" and repetition:
-            # Every write is of new files, as IOR does it, so that the allocator takes part.
+            # Every write makes new files, as IOR does, so that the allocator takes part.
             probe.remove_directory()
             probe.make_directory()
         if access == "read":
@@ -266,7 +266,7 @@ class WriteRead:
             device_bytes=sum(moved.values()) if moved else None,
             link_bytes_per_s=sum(filter(None, links)) if links and all(links) else None,
             shrinks_data=path.fs_type in {"btrfs", "zfs", "bcachefs"},
-            # Counted at the drives: a loop device is one only where nothing is seen behind it.
+            # Counted at the drives: a loop device counts only if nothing is visible behind it.
             loop_through_page_cache=any(drive.direct_to_backing is False for drive in path.drives),
         )
 
@@ -321,7 +321,7 @@ def _moved_bytes(probe: RunningProbe, access: Access) -> int:
 
 
 def _checked(measurement: Measurement, facts: list[RepetitionFacts]) -> list[Sample]:
-    """Return the samples, each with the reason not to believe its repetition, if there is one."""
+    """Return the samples, each with the reason, if any, why its repetition is not credible."""
     reasons = {
         (phase.access, phase.repetition): reason_not_to_believe(fact)
         for phase, fact in zip(measurement.phases, facts, strict=True)
@@ -340,7 +340,7 @@ def _moved(
     counters_before: Mapping[str, DeviceBytes],
     counters_after: Mapping[str, DeviceBytes],
 ) -> dict[str, int] | None:
-    """Return the bytes that each drive moved, ``None`` unless all of them were seen twice."""
+    """Return the bytes that each drive moved, ``None`` unless all were read twice."""
     if not counters_before or set(counters_before) != set(counters_after):
         return None
     attribute = "written_bytes" if access == "write" else "read_bytes"
@@ -355,12 +355,12 @@ Make = Callable[[str, str], object]
 """Makes a directory, given its parent and its name."""
 _TIMEOUT_S: Final = 60.0
 _FILES_AT_ONCE: Final = 200
-"""Names of one command: far below what an argument list may hold."""
+"""Names per command: far below the limit of an argument list."""
 _INDEX: Final = re.compile(r"[0-9]+")
 
 
 def pin(tasks: int, tasks_per_node: int, targets: Sequence[str]) -> tuple[str, ...]:
-    """Return for each task the target of its file: as many on each, also from each node.
+    """Return for each task the target of its file: equally many on each, also from each node.
 
     Tasks are numbered node by node, as MPI and Slurm number them in blocks.
 
@@ -397,9 +397,9 @@ def pin(tasks: int, tasks_per_node: int, targets: Sequence[str]) -> tuple[str, .
 def pin_usable(
     tasks: int, nodes: int, targets: Sequence[str], unusable: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the target of each task's file, and in words which targets are left out and why.
+    """Return the target of each task's file and, as text, which targets are left out and why.
 
-    The others keep their number of files: with a target fewer there are fewer tasks.
+    The others keep their number of files: with fewer targets there are fewer tasks.
 
     Parameters
     ----------
@@ -409,7 +409,7 @@ def pin_usable(
     Raises
     ------
     UsageError
-        As `pin`, also of all targets.
+        As for `pin`, also with all targets.
     RefusedError
         No usable target is left.
 
@@ -477,7 +477,7 @@ class Pinned:
         ToolError
             lfs failed or did not answer.
         RefusedError
-            A file went to another OST than asked: that one is not open for creation.
+            A file went to another OST than requested: the requested one is not open for creation.
         """
         self.make(parent, name)
         directory = f"{parent.rstrip('/')}/{name}"
@@ -497,7 +497,7 @@ class Pinned:
         match = _INDEX.search(answer)
         if match is None:
             raise ToolError(
-                f"lfs getstripe does not say where {visible(path)} lies", code="placement-unknown"
+                f"lfs getstripe does not show the OST of {visible(path)}", code="placement-unknown"
             )
         if match.group() != index:
             raise RefusedError(
@@ -510,7 +510,7 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Striped:
-    """Makes a probe's directory with a default layout of so many stripes."""
+    """Makes a probe's directory with a default layout of a given number of stripes."""
 
     make: Make
     stripe_count: int
@@ -538,7 +538,7 @@ class Striped:
 
 
 def lfs(execute: Execute, *arguments: str) -> ProcessResult:
-    """Return what lfs answered.
+    """Return the answer of lfs.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Reads times as people write them: one table of forms, column by column.
 
 A form is a pattern with the directives of ``strptime`` for its fields. A column is read as a whole
-and decides what a cell cannot: whether 01/08 is in August. What it leaves open is never guessed:
-the user must say.
+and decides what a cell cannot: whether 01/08 is in August. What the column leaves open is never
+guessed: the user must say.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FIELDS: Final = {
     r"(?: \(?[A-Z]{3,5}\)?)?",
     "s": r"(?P<s>[0-9]{9,19})",
 }
-"""Pattern of each word of ``strptime``; the names of groups are what is computed with."""
+"""Pattern of each directive of ``strptime``; its groups are named for the computation."""
 _SAME: Final = {"B": "b", "A": "a", "Z": "z", "e": "d"}
 _WHOLE: Final = {"T": "%H:%M:%S", "R": "%H:%M", "F": "%Y-%m-%d", "D": "%m/%d/%y"}
 _CLOCK: Final = r"%H:%M(?::%S(?:[.,]%f)?)?(?: *%p)?"
@@ -54,13 +54,13 @@ class TimeForm:
     Attributes
     ----------
     name
-        As the documentation has it.
+        Name in the documentation.
     pattern
-        A regular expression with words of ``strptime``.
+        A regular expression with directives of ``strptime``.
     examples
-        Cells that are read so; those with the same time of day mean 2026-08-01 06:00.
+        Cells in this form; those with a time of day mean 2026-08-01 06:00.
     is_number
-        The cells may be any large numbers: the name of their column has to say that they are times.
+        The cells may be any large numbers: the name of their column must say that they are times.
     """
 
     name: str
@@ -137,15 +137,15 @@ FORMS: Final = (
     MONTH_FIRST,
     EPOCH,
 )
-"""All forms. But for days and months in numbers, no cell is read by two of them."""
+"""All forms. Except for days and months in numbers, no cell matches two of them."""
 _CLOCK_FORM: Final = TimeForm("time of day", rf"{_CLOCK}{_ZONE}", ("06:00", "6:00:00 AM"))
 _HOUR: Final = "[0-9]{1,2}|[0-9]{4}|[0-9]{6}"
 """A time of day without colons."""
 
 _EPOCHS: Final = ((1, 1_000_000, 1), (1_000, 1_000, 1), (1_000_000, 1, 1), (10**9, 1, 1_000))
-"""Units in a second, and what microseconds are made with: a factor and a divisor."""
+"""Units in a second, and the factor and divisor to microseconds."""
 _FIRST_S, _LAST_S = 946_684_800, 4_102_444_800
-"""The years 2000 to 2099: few job numbers and counts of bytes are times of these."""
+"""The years 2000 to 2099: few job numbers and counts of bytes fall into this range."""
 _YEARS: Final = (1970, 2099)
 _GREENWICH: Final = ("Z", "UTC", "UT", "GMT")
 
@@ -163,7 +163,7 @@ def is_time(cell: str, *, or_number: bool = False) -> bool:
 
 
 def texts_of(column: pl.Series) -> pl.Series:
-    """Return a column as text that is read as times, with null where a cell is empty."""
+    """Return a column as text to be read as times, with null where a cell is empty."""
     import polars as pl
 
     kind = column.dtype
@@ -175,13 +175,13 @@ def texts_of(column: pl.Series) -> pl.Series:
         column = column.cast(pl.Decimal(38, 6), strict=False)
     try:
         text = column.cast(pl.String)
-    except pl.exceptions.PolarsError:  # lists and the like are no times
+    except pl.exceptions.PolarsError:  # lists and the like are not times
         return pl.Series(column.name, [None] * len(column), dtype=pl.String)
     return text.str.strip_chars().replace("", None)
 
 
 def joined(texts: Sequence[pl.Series]) -> pl.Series:
-    """Return columns of days and of times of day as one of times; null where one is empty."""
+    """Return columns of days and of times of day as one of times; null where either is empty."""
     import polars as pl
 
     frame = pl.DataFrame([text.rename(str(number)) for number, text in enumerate(texts)])
@@ -198,16 +198,16 @@ def joined(texts: Sequence[pl.Series]) -> pl.Series:
 def read_times(
     text: pl.Series, timezone: str, *, words: str | None = None, decide: bool = True
 ) -> pl.DataFrame:
-    """Return the times of a column: what they are in UTC, and what was written.
+    """Return the times of a column: in UTC, and whether a zone was written.
 
     Parameters
     ----------
     text
-        As of `texts_of`.
+        Texts from `texts_of`.
     timezone
-        Of times without a zone.
+        Zone of times without one.
     words
-        The form of all cells in words of ``strptime``; ``None``: any of `FORMS`.
+        Form of all cells in directives of ``strptime``; ``None``: any of `FORMS`.
     decide
         False: whether the day or the month comes first does not matter yet.
 
@@ -219,7 +219,7 @@ def read_times(
     Raises
     ------
     UsageError
-        The words are none of strptime, or they are needed: it is not clear which form is meant.
+        The words are not directives of ``strptime``, or they are missing and the form is ambiguous.
     DataError
         Some cells have the day first, and others the month.
     """
@@ -249,7 +249,7 @@ def read_times(
 
 
 def is_clock(text: pl.Series, *, by_name: bool) -> bool:
-    """Return whether a column is times of day: with colons, or digits where its name says so."""
+    """Return whether a column is times of day: with colons, or digits if its name says so."""
     pattern = f"^(?:{_expression(_CLOCK_FORM.pattern)}{f'|{_HOUR}' if by_name else ''})$"
     known = text.drop_nulls()
     return len(known) > 0 and bool(known.str.contains(pattern).all())
@@ -271,7 +271,7 @@ EXAMPLES: Final = "2026-11-20T20:00:00Z, 2026-11-20 20:00, or seconds since 1970
 
 @cache
 def _expression(pattern: str) -> str:
-    """Return a pattern as a regular expression; numbers that touch have all of their digits."""
+    """Return a pattern as a regular expression; adjacent numbers must have all their digits."""
     parts = re.split("%(.)", pattern)
     words = [_SAME.get(word, word) for word in parts[1::2]]
     touches = [
@@ -287,12 +287,12 @@ def _expression(pattern: str) -> str:
 
 _NUMBERS: Final = frozenset("YymdHIMSfs")
 _NOTHING: Final = re.compile(r"(?:\(\?:|\)\??|\[[^]]*\]\?)*")
-"""What may stand between two numbers without parting them."""
+"""Parts of a form that may be between two numbers without separating them."""
 
 
 @cache
 def _form_of_words(words: str) -> TimeForm:
-    """Return the form that a person wrote in words of strptime."""
+    """Return the form that the user wrote in directives of strptime."""
     for short, long in _WHOLE.items():
         words = words.replace(f"%{short}", long)
     parts = re.split("%(.)", words)
@@ -343,13 +343,13 @@ def _moments(text: pl.Series, form: TimeForm, timezone: str) -> pl.DataFrame:
 
 
 def _in_utc(naive: pl.Expr, timezone: str) -> pl.Expr:
-    """Return times without a zone as UTC; one that a clock set forward skips is none."""
+    """Return times without a zone as UTC; null for one that a clock set forward skips."""
     aware = naive.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null")
     return aware.dt.convert_time_zone("UTC")
 
 
 def _naive(fields: pl.DataFrame) -> pl.Expr:
-    """Return the time that fields name on a clock; null where there is no such day or hour."""
+    """Return the clock time from the fields; null where there is no such day or hour."""
     import polars as pl
 
     def number(name: str) -> pl.Expr:
@@ -383,7 +383,7 @@ def _naive(fields: pl.DataFrame) -> pl.Expr:
 
 
 def _offsets(fields: pl.DataFrame, timezone: str) -> Iterator[pl.Expr]:
-    """Yield whether times have a zone, and how far it is ahead of UTC; null: it is not known."""
+    """Yield whether times have a zone, and its offset from UTC; null if unknown."""
     import polars as pl
 
     none = pl.lit(None, pl.Duration("us"))
@@ -403,13 +403,13 @@ def _offset(zone: str, timezone: str) -> timedelta | None:
         hours, minutes = int(match[2]), int(match[3] or 0)
         ahead = timedelta(hours=hours, minutes=minutes)
         return None if hours > 15 or minutes > 59 else -ahead if match[1] == "-" else ahead
-    # CST is of America, Cuba and China: an abbreviation means what it does where the times are of.
+    # CST is used in America, Cuba and China: an abbreviation means that of the times' own zone.
     months = (datetime(2026, month, 1, tzinfo=ZoneInfo(timezone)) for month in range(1, 13))
     return {at.tzname(): at.utcoffset() for at in months}.get(zone)
 
 
 def _since_1970(fields: pl.DataFrame) -> pl.Expr:
-    """Return numbers as times by their size: seconds, or a thousandth of the unit before."""
+    """Return numbers as times by their size: seconds, or successive thousandths."""
     import polars as pl
 
     number = pl.col("s").cast(pl.Int64, strict=False)
@@ -424,7 +424,7 @@ def _since_1970(fields: pl.DataFrame) -> pl.Expr:
 
 
 def _order_of_days(text: pl.Series, timezone: str, *, decide: bool) -> TimeForm:
-    """Return which comes first in dates of numbers, the day or the month, as all of them show."""
+    """Return whether all numeric dates together show the day or the month first."""
     import polars as pl
 
     orders = (DAY_FIRST, MONTH_FIRST)
@@ -445,7 +445,7 @@ def _order_of_days(text: pl.Series, timezone: str, *, decide: bool) -> TimeForm:
         )
     if len(only_days) or len(only_months):
         return DAY_FIRST if len(only_days) else MONTH_FIRST
-    # With dots the day comes first wherever they are used.
+    # With dots the day always comes first.
     open_ = frame.filter(
         (pl.col(DAY_FIRST.name) != pl.col(MONTH_FIRST.name))
         & ~pl.col("text").str.contains(r"^[0-9]+\.")
@@ -457,7 +457,7 @@ def _order_of_days(text: pl.Series, timezone: str, *, decide: bool) -> TimeForm:
 
 
 def _require_seconds(text: pl.Series, times: pl.DataFrame, timezone: str) -> None:
-    """Raise an error if what was read as seconds since 1970 may be days with an hour as well."""
+    """Raise an error if seconds since 1970 may also be days with an hour."""
     if not times["is_number"].any():
         return
     hourly = TimeForm("", "%Y%m%d%H", ())
@@ -476,7 +476,7 @@ def _ambiguous(cell: str, forms: Sequence[str]) -> UsageError:
 
 
 def words_of(pattern: str, cell: str) -> str:
-    """Return a cell that a pattern matches with its fields as words of strptime."""
+    """Return a matched cell with its fields replaced by directives of strptime."""
     match = re.fullmatch(_expression(pattern), cell)
     groups = {} if match is None else match.groupdict()
     words, end = "", 0

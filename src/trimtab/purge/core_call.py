@@ -23,23 +23,23 @@ from trimtab.reach.bounded import ask_child
 
 @contextmanager
 def core_errors(doing: str, *, hint: str | None = None) -> Iterator[None]:
-    """Raise what the core raises as an error of Trimtab.
+    """Convert errors of the core into errors of Trimtab.
 
     Parameters
     ----------
     doing
-        What is done, as a noun: ``the scan``.
+        The work, as a noun: ``the scan``.
     hint
-        What to do next where a call to the system failed, or a file is damaged.
+        What to do next if a call to the system failed, or a file is damaged.
 
     Raises
     ------
     ToolError
         A call to the system failed.
     UsageError
-        A number or a path that cannot be.
+        A number or a path is impossible.
     DataError
-        A file is not what it should be.
+        A file is damaged.
     """
     try:
         yield
@@ -62,9 +62,9 @@ def core_errors(doing: str, *, hint: str | None = None) -> Iterator[None]:
 
 
 ANSWER_DEADLINE_S: Final = 15.0
-"""More than for a probe: the metadata server of a file system that needs a purge may be busy."""
+"""Longer than for a probe: the metadata server of a file system that needs a purge may be busy."""
 Measure = Callable[[str], Usage]
-"""From the path of a root to its use: `usage_now`, or what stands for it in a test."""
+"""Function from the path of a root to its usage: `usage_now`, or a substitute in a test."""
 
 
 def require_answer(root: str, noun: str, *, deadline_s: float = ANSWER_DEADLINE_S) -> None:
@@ -76,7 +76,7 @@ def require_answer(root: str, noun: str, *, deadline_s: float = ANSWER_DEADLINE_
     Parameters
     ----------
     noun
-        What would be begun: ``the scan``.
+        The work to begin, as a noun: ``the scan``.
 
     Raises
     ------
@@ -126,7 +126,7 @@ _CALL_S: Final = 0.01
 _THREADS_MAX: Final = 64
 _STOP_S: Final = 60.0
 _TURNS: Final = 10
-"""What one piece of work waits for at most before it leaves the rest: some opens, reads, names."""
+"""Maximum number of calls (open, read, name) that a piece of work waits for before it stops."""
 
 
 class CoreLimits(TypedDict):
@@ -139,17 +139,17 @@ class CoreLimits(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class ScanLimits:
-    """Of all processes of a scan together; ``None``: none.
+    """Limits for all processes of a scan together; ``None`` for no limit.
 
     Attributes
     ----------
     calls_per_s
-        The most calls to the file system.
+        Maximum rate of calls to the file system.
     calls_per_mdt_s
-        The most calls to each MDT of a Lustre.
+        Maximum rate of calls to each MDT of a Lustre file system.
     latency_s_max
-        Of a call: fewer are made while more than 1 % of them take longer, on a Lustre to the same
-        MDT; each process judges its own.
+        Target latency of a call: the rate is lowered while more than 1 % of calls (on Lustre: to
+        the same MDT) take longer. Each process judges its own calls.
     """
 
     calls_per_s: float | None = None
@@ -158,26 +158,26 @@ class ScanLimits:
 
     @property
     def are_shared(self) -> bool:
-        """Whether several processes have to share what is allowed."""
+        """Whether several processes have to share the limits."""
         return self.calls_per_s is not None or self.calls_per_mdt_s is not None
 
     def threads(self, chosen: int = 0) -> int:
-        """Return the threads that come close to the limit; 0 without one: as suits the machine.
+        """Return the number of threads that nearly reach the limit; 0: as suits the machine.
 
-        Never more than calls a second, whoever chose them: each would wait for longer, and a
-        scan that is stopped for all of them.
+        It is never more than calls per second, even if chosen: each thread would wait for longer,
+        and stopping a scan would wait for all of them.
         """
         if self.calls_per_s is None:
             return chosen
         return min(chosen, max(2, int(self.calls_per_s))) or _threads(self.calls_per_s)
 
     def for_core(self, threads: int, calls_a_name: int, share: float) -> CoreLimits:
-        """Return what holds for a process with so many threads that has a share of the calls.
+        """Return the limits of one process with a number of threads and a share of the calls.
 
         Parameters
         ----------
         calls_a_name
-            System calls that a name takes, about.
+            Approximate number of system calls for a name.
         """
         delay_s, each_mdt = 0.0, None
         if self.calls_per_s is not None:
@@ -188,7 +188,7 @@ class ScanLimits:
         return {"delay_s": delay_s, "latency_s_max": self.latency_s_max, "each_mdt": each_mdt}
 
     def stop_s(self, threads: int, calls_a_name: int, share: float) -> float:
-        """Return in what time such a process stops, unless the file system hangs."""
+        """Return within how many seconds such a process stops, unless the file system hangs."""
         core = self.for_core(threads, calls_a_name, share)
         turn_s = core["delay_s"]
         if core["each_mdt"] is not None:
@@ -246,23 +246,23 @@ Look = Callable[[Sequence[AskedFile]], Sequence[Exact]]
 
 
 LOOK_DEADLINE_S: Final = 60.0
-"""For one file; once one was late, a sixth of it. A failover that goes well takes less."""
+"""Deadline of one file; a sixth of it once one was late. A successful failover takes less."""
 
 
 def look_on(
     root: str, *, lustre: bool, project: bool, threads: int = 0, deadline_s: float = LOOK_DEADLINE_S
 ) -> Look:
-    """Return what looks at files beneath a root of this host, by FID on Lustre.
+    """Return a function that looks at files beneath a root of this host, by FID on Lustre.
 
-    Raises what the core raises; `ToolError` where its process was killed.
+    It raises what the core raises, and `ToolError` if its process was killed.
 
     Notes
     -----
     A process that asks a lost OST for a size waits until the OST is back or deactivated; no signal
     ends that, and a process with such a thread does not end either. So a child asks. The core in it
-    waits for no file for ever (`crates/namespace/src/patience.rs`): a file whose servers are late
-    has ``ETIMEDOUT``. A child that has answered and cannot end is left behind, and ends once the
-    OST is back.
+    never waits for ever for a file (`crates/namespace/src/patience.rs`): a file whose servers are
+    late gets ``ETIMEDOUT``. A child that has answered and cannot end is left behind, and ends once
+    the OST is back.
     """
     from trimtab._core import glimpse
 

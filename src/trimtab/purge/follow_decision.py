@@ -38,7 +38,7 @@ class SeenChangelog:
     Attributes
     ----------
     users
-        The changelog users, as of before the records were read.
+        The changelog users, read before the records.
     records
         Records after the mark, in any order, possibly with duplicates.
     ended
@@ -52,7 +52,7 @@ class SeenChangelog:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do about the records read.
+    """Actions that follow from the records read.
 
     Attributes
     ----------

@@ -50,14 +50,14 @@ _IDLE_SLACK_S: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a round of following did.
+    """Result of a round of following.
 
     Attributes
     ----------
     manifest
-        Of the index as it is now.
+        Current manifest of the index.
     records, looked, added, removed
-        Changelog records read, files looked at, rows added and rows that count no more.
+        Changelog records read, files looked at, rows added and rows superseded.
     unknown
         Files that could not be looked at, or whose directory could not, and directories that could
         not be read; they are tried again.
@@ -150,7 +150,7 @@ def compact_index(directory: Path) -> Manifest:
     Raises
     ------
     UsageError
-        The index is not followed, or somebody follows it now.
+        The index is not followed, or another process is following it.
     UnreadableError, DataError
         It cannot be read or written.
     """
@@ -204,7 +204,7 @@ def begin(
             raise RefusedError(
                 f"{mine[0].name} of {mdt} was registered, or cleared records, after the scan began",
                 code="changelog-too-late",
-                hint="scan once more, with nobody following meanwhile, and follow that index",
+                hint="scan once more while no process follows, and follow that index",
             )
         mdts.append(FollowedMdt(mdt, mine[0].name, mine[0].index, users[mdt].index))
     if not mdts:
@@ -259,7 +259,7 @@ def alone(directory: Path) -> Iterator[None]:
     Raises
     ------
     UsageError
-        Somebody follows it already.
+        Another process is following it already.
     """
     with ExitStack() as stack:
         with system_errors(f"cannot open {visible(directory)}", code="index-missing"):
@@ -279,13 +279,13 @@ def alone(directory: Path) -> Iterator[None]:
 def follow_once(
     directory: Path, changelogs: LiveChangelogs, clock: Callable[[], datetime]
 ) -> Round:
-    """Return what one round brought; whoever calls holds the index `alone`.
+    """Do one round and return its result; the caller holds the index `alone`.
 
     Raises
     ------
     ToolError, DataError, UnreadableError
-        A changelog, the index or the file system cannot be read, or the index not be written. The
-        index is what it was, or has the whole round.
+        A changelog, the index or the file system cannot be read, or the index cannot be written.
+        The index is unchanged, or has the whole round.
     """
     manifest = load_manifest(directory)
     followed = manifest.followed

@@ -123,7 +123,7 @@ _SUM_MAXIMUM: Final = 2.0**62
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """What a deletion frees: files and allocated bytes."""
+    """Files and allocated bytes that a deletion frees."""
 
     files: int = 0
     allocated_bytes: int = 0

@@ -149,7 +149,7 @@ _NOW: Final = "_now"
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """What a look at files brought.
+    """Result of looking at files.
 
     Attributes
     ----------
@@ -158,14 +158,14 @@ class LookedUp:
     rows
         A row for each name, in the columns of an index; ``parent`` is the directory's FID.
     gone
-        What has no name any more.
+        Files that no longer have a name.
     failed
-        What could not be looked at, with the error number.
+        Files that could not be looked at, with the error number.
     overflowed
-        What may have more names than Lustre keeps with a file.
+        Files that may have more names than Lustre keeps with a file.
     stripes
-        Parts of directories, one an MDT, which nobody sees, and the directory of each: Lustre keeps
-        with a file in which stripe a name is.
+        Directory of each stripe. Stripes are the parts of a directory, one per MDT, which users do
+        not see; Lustre keeps with a file in which stripe a name is.
     """
 
     root: bytes
@@ -184,11 +184,11 @@ class ChangeSearch:
     looked
         Everything that was looked at.
     unknown
-        What could not be, or is in a directory that could not be.
+        Files that could not be, or are in a directory that could not be.
     failed, overflowed
-        As `LookedUp` has them.
+        As in `LookedUp`.
     unread
-        Directories of which it is not known what lies in them, with the error number.
+        Directories whose contents could not be read, with the error number.
     """
 
     def __init__(self, changelogs: LiveChangelogs, directory: Path, manifest: Manifest) -> None:
@@ -205,11 +205,11 @@ class ChangeSearch:
         self.unread: dict[bytes, int] = {}
 
     def rows(self) -> pl.DataFrame:
-        """Return a row for each name of what was looked at; ``parent`` is the directory's FID."""
+        """Return a row for each name of the files looked at; ``parent`` is the directory's FID."""
         return pl.concat(self._frames) if self._frames else pl.DataFrame(schema=columns())
 
     def beneath(self, directories: frozenset[bytes]) -> frozenset[bytes]:
-        """Return everything that lies beneath directories now."""
+        """Return everything that is now beneath some directories."""
         below: set[bytes] = set()
         todo = set(directories)
         while todo:
@@ -220,7 +220,7 @@ class ChangeSearch:
         return frozenset(below)
 
     def changes(self, files: frozenset[bytes], migrated: Mapping[bytes, bytes]) -> Delta:
-        """Return what changes in the index, now that files may have."""
+        """Return the changes of the index for files that may have changed."""
         delta = Delta()
         if not files:
             return delta
@@ -239,9 +239,10 @@ class ChangeSearch:
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the rows that files have now, and those that the index has of them.
 
-        What the index lists under a name that another file has now was renamed or removed too,
-        whether or not its record was read: it is looked at as well. So is what it lists beneath a
-        directory that is gone: it was removed, or moved with a directory that has another FID.
+        A file that the index lists under a name that another file has now was renamed or removed
+        too, whether or not its record was read: it is looked at as well. So are files that it lists
+        beneath a directory that is gone: they were removed, or moved with a directory of another
+        FID.
         """
         now, before, todo = self._compared(set(files), migrated)
         for _ in range(_IN_THE_WAY_MAX):
@@ -254,7 +255,7 @@ class ChangeSearch:
     def _compared(
         self, todo: set[bytes], migrated: Mapping[bytes, bytes]
     ) -> tuple[pl.DataFrame, pl.DataFrame, set[bytes]]:
-        """Look at files; return the rows of all, now and before, and what else to look at."""
+        """Look at files; return the rows of all, now and before, and further files to look at."""
         now = self._placed(self._look_up(todo))
         before = find(self._directory, self._manifest, self.looked, now)
         more = set(before["id"].to_list()) - self.looked
@@ -267,10 +268,10 @@ class ChangeSearch:
     def _doubtful(
         self, before: pl.DataFrame, now: pl.DataFrame, migrated: Mapping[bytes, bytes]
     ) -> set[bytes]:
-        """Return the paths in the index whose contents went somewhere unknown."""
+        """Return the paths of directories in the index whose contents moved to an unknown place."""
         placed = _paths(now)
         followed = {old for new, old in migrated.items() if new in placed}
-        # What was listed as a directory and is a stripe now has a successor.
+        # A directory in the index that is a stripe now has a successor.
         elsewhere = self._gone | self._stripes
         listed = _paths(before)
         count = Counter(listed.values())
@@ -326,11 +327,11 @@ def _is_one_of(values: Set[bytes]) -> pl.Expr:
 
 
 def _compare(delta: Delta, before: pl.DataFrame, now: pl.DataFrame) -> None:
-    """Add to a delta what is different now."""
+    """Add the differences between two sets of rows to a delta."""
     of_now = now.unique(_KEY, keep="any")
     both = before.with_row_index("at").join(of_now, on=_KEY, suffix=_NOW)
     alike = [pl.col(name).eq_missing(pl.col(name + _NOW)) for name in columns() if name not in _KEY]
-    # A row that stands twice stays once.
+    # A duplicate row is retained once.
     stay = both.filter(pl.all_horizontal(alike)).sort("at").unique(_KEY, keep="first")
     rows = before.with_row_index("at").join(stay, on="at", how="anti").drop("at")
     delta.supersede(rows)
@@ -368,7 +369,7 @@ def committed(
 ) -> Manifest:
     """Return the manifest of an index with changes, under a new identifier; see `commit`.
 
-    What was looked at too often in vain is not looked at again, and many small shards become one.
+    Files that could not be looked at too often are given up, and many small shards become one.
     """
     now_s = int(now.timestamp())
     after = commit(
@@ -385,7 +386,7 @@ def committed(
 
 
 def stale_by(followed: Followed, search: ChangeSearch, again: Again) -> tuple[str, ...]:
-    """Return why an index may be wrong after a search, what was known before included."""
+    """Return why an index may be wrong after a search, including earlier reasons."""
     return tuple(dict.fromkeys((*followed.stale, *_stale_reasons(search, again))))
 
 
@@ -411,7 +412,7 @@ class LiveChangelogs:
     root
         Where it is mounted.
     manifest
-        Of the index: what is asked of files follows from what the scan asked.
+        Manifest of the index: files are asked for the attributes that the scan asked for.
     """
 
     root: str
@@ -431,11 +432,11 @@ class LiveChangelogs:
         return ask_users(self.servers, self.file_system, fan_out=self.fan_out)
 
     def read(self, mdt: str, after: int) -> tuple[bytes, bool]:
-        """Return records behind one, and whether they are all."""
+        """Return the records after one, and whether these are all."""
         return read_records(self.file_system, mdt, after, devices=self.devices)
 
     def clear(self, order: Clear) -> None:
-        """Tell an MDT what is not needed any more."""
+        """Clear records of an MDT that are no longer needed."""
         clear_records(self.file_system, order.mdt, order.user, order.index, devices=self.devices)
 
     def look(self, files: Sequence[bytes]) -> LookedUp:
@@ -465,7 +466,7 @@ class LiveChangelogs:
         )
 
     def children(self, directories: Sequence[bytes]) -> tuple[set[bytes], Mapping[bytes, int]]:
-        """Return what lies in directories, and those that could not be read; a file has nothing."""
+        """Return the contents of directories, and those that could not be read; a file has none."""
         from trimtab._core import children
 
         question = partial(children, self.root, directories, threads=self.threads)
@@ -474,7 +475,7 @@ class LiveChangelogs:
         return set(names), dict(failed)
 
     def list(self, directories: Sequence[bytes]) -> tuple[pl.DataFrame, Mapping[bytes, int]]:
-        """Return what directories hold, and those that could not be read; no file is looked at.
+        """Return the contents of directories, and those that could not be read; opens no file.
 
         Returns
         -------

@@ -34,7 +34,7 @@ _SNAPSHOTS: Final = 60
 _EVENTS: Final = 20
 
 
-# What lies on this host
+# Plans and runs on this host
 
 
 def plans_of(desk: Desk, site: str) -> tuple[tuple[SitePlan, ...], tuple[Message, ...]]:
@@ -60,12 +60,12 @@ def runs_of(desk: Desk, site: str) -> PurgeReport:
 
 @dataclass(frozen=True, slots=True)
 class PurgeParts:
-    """What the page of purges shows of the record; without a horizon no answer.
+    """Contents of the page of purges; without a horizon there is no answer.
 
     Attributes
     ----------
     answer, tone, details, subtitle
-        Of the horizon that is shown.
+        Parts of the horizon that is shown.
     record
         The end of the page, as text.
     """
@@ -249,7 +249,7 @@ def plans(desk: DeskOf, site: str) -> PlansPage:
 
 
 class Approval(WrittenEntry):
-    """That an admin approves the plan of a hash."""
+    """Approval of the plan with a hash by an admin."""
 
     sha256: str = Field(max_length=64)
 

@@ -182,7 +182,7 @@ class Exemption:
 
     @property
     def shown(self) -> str:
-        """What it protects, in words: ``user alice``."""
+        """What it protects as text: ``user alice``."""
         if self.name:
             return f"{self.kind} {visible(self.name)}"
         if isinstance(self.value, bytes):
@@ -210,7 +210,7 @@ class RunCaps:
 
 @dataclass(frozen=True, slots=True)
 class Arming:
-    """What must happen before a run may delete.
+    """Condition for a run to delete.
 
     The delay is the default because it works at every site, even with a single administrator.
     """
@@ -320,7 +320,7 @@ class ExemptTable:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What may be deleted from one root, when, and how carefully.
+    """Policy for one root: what may be deleted, when, and how carefully.
 
     Attributes
     ----------

@@ -240,7 +240,7 @@ def plan_registration(
 def carry_out_registration(
     where: str, store_url: str | None, mdts: Collection[str], *, registered: bool, expected: str
 ) -> RegistrationDocument:
-    """Do what was planned, one MDT after another, and read it back.
+    """Carry out the plan, one MDT after another, and read the result back.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def carry_out_registration(
         with carrying_out(place) as surroundings:
             settled = settle(place, surroundings)
             plan = _plan(site, store, mdts, registered=registered)
-            hint = "somebody changed changelog users meanwhile: see the plan again"
+            hint = "the changelog users have changed since: see the plan again"
             refuse_another(plan, expected, hint)
             actions = apply_and_log(place, plan, surroundings)
         return _document(store, plan, settled, actions, applied=True, registered=registered)
@@ -283,7 +283,7 @@ def _plan(site: Site, store: Store, mdts: Collection[str], *, registered: bool) 
     answers = ask_users_by_server(site.servers, file_system, fan_out=fan_out)
     if not any(answers.values()):
         raise ToolError(
-            f"no MDS of {visible(site.name)} tells who reads changelogs",
+            f"no MDS of {visible(site.name)} reports its changelog users",
             code="server-unreachable",
             hint="they are parameters of root: deploy/sudoers.d/trimtab, and sudo = true",
         )

@@ -2,7 +2,7 @@
 
 ::
 
-    clear ──▶ directories, all ──▶ which were touched? ──▶ what lies in them ─┐
+    clear ──▶ directories, all ──▶ which were touched? ──▶ what is in them ───┐
       │       files on these MDTs ────────────────────────────────────────────┴▶ look ──▶ commit
       └▶ the new mark                                                            again, in batches
 
@@ -10,7 +10,7 @@ The MDT of a record limits what it may have been about:
 
 - A change of a file's attributes, and its removal, are recorded on the file's MDT, so every row
   whose FID is on such an MDT is looked at. So is each file with several names: removing one of them
-  changes the others, which may lie in directories that nobody touched.
+  changes the others, which may be in directories that were not touched.
 - Creating, linking, renaming or migrating changes a directory, on whichever MDT, so all directories
   are looked at. If one is not exactly as the scan found it, or does not hold the names and files
   that the index has, everything in it is looked at, what is new too. So is what the index has in
@@ -50,12 +50,12 @@ from trimtab.reach.lustre.changelog import NEEDED, ChangelogUser, ChangelogUsers
 from trimtab.reach.lustre.write_table import CHANGELOG_USER
 
 BATCH: Final = 1_000_000
-"""Files that are looked at for one commit: each reads the index once, and keeps them in memory."""
+"""Files looked at per commit; each commit reads the index once and keeps its files in memory."""
 LISTED: Final = 10_000
 """Directories whose names are in memory at once."""
 SETTLED_NS: Final = 3600 * 10**9
-"""A directory that was changed so shortly before the scan may have been changed again without
-another time: these have whole seconds, and clocks differ."""
+"""A directory that changed less than this before the scan may have changed again without a new
+time: times have whole seconds, and clocks differ."""
 _SCANNED: Final = "scan-"
 """Rows in other shards were looked at after the scan: their directory may have been touched before
 that, by what was lost."""
@@ -63,17 +63,17 @@ that, by what was lost."""
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the index has of directories and of the MDTs whose records were lost.
+    """Rows of the index for directories and for the MDTs whose records were lost.
 
     Attributes
     ----------
     directories
-        ``id``, ``path``, ``mtime_ns``, ``ctime_ns``, and ``quiet``: it stands as the scan found it,
-        long unchanged then.
+        ``id``, ``path``, ``mtime_ns``, ``ctime_ns``, and ``quiet``: the directory is as the scan
+        found it, and had not changed for long before that.
     held
         By path, how many names a directory holds and a sum over them and their files.
     files
-        What else is on these MDTs, and every file with several names.
+        All other files on these MDTs, and every file with several names.
     """
 
     directories: pl.DataFrame
@@ -82,17 +82,17 @@ class _Known:
 
 
 def rescan(directory: Path, changelogs: LiveChangelogs, clock: Callable[[], datetime]) -> Manifest:
-    """Return the manifest of an index of which no MDT's changes are missing any more.
+    """Return the manifest of an index that no longer misses changes of any MDT.
 
-    Whoever calls holds the index alone. May be killed at any moment: what was put right stays, and
-    the MDTs stay to be scanned again until everything was.
+    The caller holds the index alone. The process may be killed at any moment: repairs so far stay,
+    and the MDTs stay to be scanned again until everything was.
 
     Raises
     ------
     RefusedError
-        An MDT has no changelog user, or not all that is needed is recorded.
+        An MDT has no changelog user, or does not record all that is needed.
     ToolError, DataError, UnreadableError
-        A server, the file system or the index cannot be read, or the index not be written.
+        A server, the file system or the index cannot be read, or the index cannot be written.
     """
     manifest = load_manifest(directory)
     assert manifest.followed is not None
@@ -117,10 +117,10 @@ def rescan(directory: Path, changelogs: LiveChangelogs, clock: Callable[[], date
 def _begun_anew(
     mdt: str, changelogs: LiveChangelogs, users: Mapping[str, ChangelogUsers]
 ) -> FollowedMdt:
-    """Return from where on an MDT is followed, once everything of before was looked at.
+    """Return the point from which an MDT is followed, once everything before it was looked at.
 
-    What was recorded up to there is cleared at once: from then on a change of a file is recorded,
-    though it had a record before.
+    Earlier records are cleared at once: from then on a change of a file is recorded even though it
+    had a record before.
     """
     served = users.get(mdt)
     if served is None:
@@ -152,7 +152,7 @@ def _incomplete(why: str) -> ToolError:
     return ToolError(
         f"not everything could be looked at: {why}",
         code="rescan-incomplete",
-        hint="what was put right stays; the same command begins again",
+        hint="repairs so far are kept; the same command starts again",
     )
 
 
@@ -183,7 +183,7 @@ class _Work:
         return touched
 
     def look_at(self, files: Collection[bytes]) -> None:
-        """Look at files, and at what lies in directories among them that nobody knew of."""
+        """Look at files, and at the contents of directories among them that were not known."""
         todo = set(files)
         while todo:
             following: set[bytes] = set()
@@ -198,16 +198,16 @@ class _Work:
         return inside
 
     def children(self, directories: Iterable[bytes]) -> set[bytes]:
-        """Return what lies in directories now."""
+        """Return the current contents of directories."""
         contents, failed = self._changelogs.children(sorted(directories))
         if failed:
             raise _incomplete(f"{plural(len(failed), 'directory')} cannot be read")
         return contents
 
     def _new(self, search: ChangeSearch) -> set[bytes]:
-        """Return the directories that were looked at and were not known, and know them.
+        """Return the directories looked at that were not known, and add them to the known ones.
 
-        What could not be looked at may be one: whoever lists it fails then, or finds what it holds.
+        A file that could not be looked at may be one: listing it fails then, or finds its contents.
         """
         rows = search.rows()
         directories = set(rows.filter(rows["type"] == "d")["id"].to_list())
@@ -216,7 +216,7 @@ class _Work:
         return new
 
     def _commit(self, files: Sequence[bytes]) -> ChangeSearch:
-        """Look at files and commit how their rows are; return the look."""
+        """Look at files and commit their current rows; return the search."""
         manifest = load_manifest(self._directory)
         followed = manifest.followed
         assert followed is not None
@@ -232,12 +232,12 @@ class _Work:
     def finish(
         self, fresh: Mapping[str, FollowedMdt], users: Mapping[str, ChangelogUsers]
     ) -> Manifest:
-        """Commit that nothing is missing, and from where on each MDT is followed."""
+        """Commit that nothing is missing, and the point from which each MDT is followed."""
         manifest = load_manifest(self._directory)
         followed = manifest.followed
         assert followed is not None
         mdts = tuple(
-            # Renames of meanwhile may have moved what was not listed yet to where it was already.
+            # Renames meanwhile may have moved unlisted files into directories listed before.
             replace(mdt, scanned=max(mdt.scanned, users[mdt.mdt].index))
             for mdt in (fresh.get(each.mdt, each) for each in followed.mdts)
         )

@@ -186,7 +186,7 @@ def kill_switch(path: Path) -> Message | None:
     """Return why a run must stop; ``None`` if the switch is not pulled.
 
     A switch that cannot be checked counts as pulled, and so does a missing directory, in which
-    nobody could pull it.
+    no one could pull it.
     """
     shown = visible(path)
     try:

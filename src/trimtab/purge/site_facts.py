@@ -1,10 +1,10 @@
-"""What a site knows of its file system: whether reads extend a file's life, OST usage, growth.
+"""Facts of a site's file system: whether reads extend a file's life, OST usage, growth.
 
 Reads count only if the site file says so and a canary confirms it (`read_recording`). Some reads
 leave no trace, whatever the mount options:
 
 - An overlay opens the files of its lower layers without changing their atime.
-- A file that is bound over another path is used through that path; nobody needs to read it.
+- A file that is bound over another path is used through that path without being read.
 - Through a second mount with ``noatime`` nothing is recorded.
 - Where blocks can be shared (XFS, Btrfs, NFS 4.2), a plain ``cp`` reads nothing: it clones.
 
@@ -44,9 +44,9 @@ _SEPARATOR: Final = re.compile(r"(?<!\\):+")
 _COPY_TIME_S: Final = 1_000_000_000
 
 Tables = Mapping[str, tuple[Mount, ...]]
-"""Mount tables by the directory of ``/proc`` whose root they are of."""
+"""Mount tables by the directory of a process in ``/proc`` whose root they describe."""
 RunHere = Callable[[list[str]], str | None]
-"""Runs a program on this host; what it printed, ``None``: it failed."""
+"""Runs a program on this host and returns its output; ``None``: it failed."""
 
 
 def mount_tables(proc: str = "/proc") -> Tables:
@@ -99,8 +99,8 @@ def untraced_mounts(root: str, tables: Tables, is_file: Callable[[str], bool]) -
 def bound_files(root: str, tables: Tables) -> tuple[bytes, ...]:
     """Return the files beneath a root that are bound over other paths, relative to it.
 
-    They are in use however old they are, and no lease tells: a mount holds no file open. Of a
-    directory that is bound, what is read through it is recorded.
+    They are in use however old they are, and no lease shows it: a mount holds no file open. Reads
+    through a bound directory are recorded.
     """
     root_mount = find_mount(next(iter(tables.values())), root) if tables else None
     if root_mount is None:
@@ -136,7 +136,7 @@ def _without_trace(
 
 
 def lower_layers(mount: Mount) -> tuple[str, ...]:
-    """Return the lower directories of an overlay; a relative one says nothing of where it is."""
+    """Return the lower directories of an overlay; the place of a relative one is unknown."""
     layers: list[str] = []
     for option in mount.super_options:
         word, _, value = option.partition("=")
@@ -175,7 +175,7 @@ def copies_share_blocks(file: str, run: RunHere) -> bool | None:
     Parameters
     ----------
     file
-        Of ours, with data; a copy is made beside it.
+        A file made by Trimtab, with data; a copy is made beside it.
     """
     copy = f"{file}.copy"
     aged = run(["touch", "-a", "-d", f"@{_COPY_TIME_S}", file])
@@ -196,7 +196,7 @@ _PREFIX: Final = f"{bounded.PROBE_PREFIX}canary-"
 _HERE: Final = "this host"
 
 RunOnClient = Callable[[str | None, list[str]], str | None]
-"""Runs a program on a client, ``None`` being this host; what it printed, ``None``: it failed."""
+"""Runs a program on a client (``None``: this host), returns its output; ``None``: it failed."""
 
 
 def read_recording(site: Site, driver: Driver, *, now_s: float) -> ReadRecording:
@@ -283,25 +283,26 @@ def _on(driver: Driver) -> RunOnClient:
 _HEXADECIMAL_DIGITS: Final = 4
 _DAY_S: Final = 86400
 _SNAPSHOTS_A_DAY: Final = 4
-"""So many are read: growth is told by days, and a snapshot of 298 OSTs takes its time."""
+"""Number of snapshots read per day: growth is estimated by days, and reading takes time (298 OSTs
+in one snapshot)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteSays:
-    """What a site says; without one, nothing.
+    """Facts from a site; empty without one.
 
     Attributes
     ----------
     site, store_url
-        Under which name its snapshots are kept, and where; empty without a site.
+        Name of the site in the store, and the store; empty without a site.
     reads
         Whether a read extends a file's life here.
     osts
-        How full each OST is, by its index; ``None`` where that is not known.
+        Usage of each OST, by its index; ``None`` if not known.
     pools
-        The OSTs of each pool, by their index; ``None`` where that is not known.
+        The OSTs of each pool, by their index; ``None`` if not known.
     why_no_pools
-        Why not, where they were asked for.
+        Reason, if pools were asked for and are not known.
     """
 
     site: str = ""
@@ -313,7 +314,7 @@ class SiteSays:
 
 
 def ask_site(where: str, root: str, *, now: datetime) -> SiteSays:
-    """Return what a site says of a root beneath it; a canary is read through every client.
+    """Return a site's facts about a root beneath it; a canary is read through every client.
 
     Raises
     ------

@@ -24,8 +24,8 @@ one, so the mean over groups says nothing about the free space. The bounds follo
 number of free blocks, which must fit somewhere::
 
     free blocks (statvfs) ──┐
-    groups by largest chunk ┼─> at least / at most so much lies in groups without 1 MiB in a piece
-    groups by mean extent ──┴─> at least / at most so many extents
+    groups by largest chunk ┼─> bounds of the free space in groups without 1 MiB in one piece
+    groups by mean extent ──┴─> bounds of the number of extents
 
 Blocks preallocated for open files are free to statvfs and used to the lists.
 
@@ -56,9 +56,9 @@ _LIST_ORDER: Final = re.compile(r"list_order_(\d+)_groups:\s*(\d+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class CriterionStatistics:
-    """Of one search criterion: useless loops, groups considered, and hits.
+    """Counters of one search criterion: useless loops, groups considered, and hits.
 
-    ``None`` if the format does not count it.
+    ``None`` if the format lacks a counter.
     """
 
     name: str
@@ -437,7 +437,7 @@ def read_statistics(host: Host, ext4: Ext4) -> tuple[AllocatorStatistics | NotAv
 
 @dataclass(frozen=True, slots=True)
 class FreeSpace:
-    """What the allocator's lists prove about the free space, and the file with the lists."""
+    """Facts about the free space that follow from the allocator's lists, and their file."""
 
     extent_mean_bytes: float | NotAvailable
     fragmented_fraction: float | NotAvailable

@@ -2,7 +2,7 @@
 
 Whoever owns a scheduler or a worker chooses the bytes that its client reads, and a Dask client
 unpickles results, errors and messages: they would run as the user who started Trimtab. So while a
-client is open, no pickle may name anything. Root uses only a scheduler that nobody else can
+client is open, no pickle may name anything. Root uses only a scheduler that no other user can
 impersonate, because the workers' answers decide what root deletes.
 
 Tasks are pickled by this process, but results are not: a task returns bytes, which may hold its
@@ -64,7 +64,7 @@ _NOUN: Final = "the file of the Dask scheduler"
 _CONFIGURATION: Final = "the configuration of Dask"
 _FILE_MOST: Final = 1 << 20
 _READ: Final = ("msgpack", "error")
-"""What Dask reads without a pickle: plain values, and the text of what could not be sent."""
+"""Serializers without pickle: plain values, and the text of errors for values not sent."""
 _HINT: Final = (
     "use a scheduler at tls:// with the site's certificates (docs/scale.md), or one that root "
     "started, by a scheduler file that only root can write"
@@ -81,7 +81,7 @@ def scheduler_address(scheduler: str) -> str:
     RefusedError
         This is root, and others could be that scheduler.
     UsageError, ToolError
-        The file cannot be read, or is none of a scheduler.
+        The file cannot be read, or is not a scheduler file.
     """
     path = Path(scheduler)
     is_file = path.exists()
@@ -107,7 +107,7 @@ def require_own_configuration() -> None:
     Raises
     ------
     UsageError
-        A file or directory of it belongs to somebody else, or others can write to it.
+        A file or directory of it belongs to another user, or others can write to it.
     """
     chosen = os.environ.get("DASK_CONFIG")
     for place in (Path("~/.config/dask").expanduser(), *([Path(chosen)] if chosen else [])):
@@ -160,7 +160,7 @@ def _address(data: bytes, path: Path) -> str:
 
 @contextmanager
 def nothing_unpickled() -> Iterator[None]:
-    """Let no pickle do anything in this process, and Dask read only what is plain data.
+    """Let no pickle run code in this process, and let Dask read only plain data.
 
     Notes
     -----
@@ -181,7 +181,7 @@ def nothing_unpickled() -> Iterator[None]:
         for name, (dumps, *_) in readers.items():
             if name not in _READ:
                 register_serialization_family(name, dumps, _unread)
-        # It prints what others wrote; what matters of it becomes an error here.
+        # It prints text from others; whatever matters becomes an error here.
         logger.handlers = [logging.NullHandler()]
         yield
     finally:
@@ -197,24 +197,24 @@ def _hook() -> None:
 
 def _refuse_names(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "pickle.find_class" and _clients:
-        # Of this type, since Dask goes on where a traceback cannot be read for it.
+        # A TypeError, since Dask continues when it cannot read a traceback because of one.
         raise TypeError(f"a pickle asks for {arguments[0]}.{arguments[1]}: none is read here")
 
 
 def _unread(_header: Any, frames: Any) -> bytes:
-    """Return what Dask would have made an object of as the bytes that came."""
+    """Return the received bytes, of which Dask would have made an object."""
     return b"".join(frames)
 
 
 _TRIES: Final = 10
-"""Times that a question is sent whose workers died; Dask gives up on it after four of them."""
+"""Number of times that a question whose workers died is sent; Dask itself gives up after four."""
 _WORKERS_S: Final = 60.0
 """Longest wait for an answer of the scheduler, for its first worker, and for another once none is
 left."""
 _LOOK_S: Final = 5.0
 """Time without an ended task after which workers are counted."""
 _COUNT_S: Final = 0.2
-"""So long a count of workers is used: it is a round trip to the scheduler."""
+"""Time for which a count of workers is used, since it is a round trip to the scheduler."""
 _SHOWN: Final = 2000
 """Characters of an error of a worker that are shown."""
 
@@ -223,19 +223,19 @@ _SHOWN: Final = 2000
 def answering(
     processes: int | None, dask: str | None, *, most: int, hint: str
 ) -> Iterator[Together]:
-    """Yield what answers many questions at once: processes of this host, or workers of Dask.
+    """Yield a function that answers questions in parallel, by local processes or Dask workers.
 
     Parameters
     ----------
     processes
-        How many answer on this host; ``None``: one a processor.
+        Number of processes on this host; ``None``: one per processor.
     dask
-        Address or scheduler file of a Dask scheduler; ``local:4``: four processes of this host
-        answer, and ``local`` one a processor, without Dask; ``None``: as `processes` says.
+        Address or scheduler file of a Dask scheduler; ``local:4`` for four processes of this host
+        without Dask, ``local`` for one per processor; ``None``: as in `processes`.
     most
-        Questions there will be.
+        Maximum number of questions.
     hint
-        What to do where a worker is killed.
+        What to do if a worker is killed.
 
     Raises
     ------
@@ -259,7 +259,7 @@ def answering(
 
 @contextmanager
 def workers_of(dask: str, *, hint: str) -> Iterator[Workers]:
-    """Yield what answers questions to which others are added meanwhile.
+    """Yield workers that answer questions while more are added.
 
     Parameters and errors are those of `answering`.
     """
@@ -283,7 +283,7 @@ def _client(scheduler: str) -> Iterator[Any]:
         ) from error
 
     class Deaf(Client):
-        """A client that passes over what workers and the scheduler tell all clients."""
+        """A client that ignores messages of workers and the scheduler to all clients."""
 
         async def _handle_event(self, topic: str, event: object) -> None: ...
 
@@ -332,7 +332,7 @@ class _Task:
 
 @dataclass(slots=True)
 class _Unnumbered:
-    """Questions that nobody waits for in order; an end of them is not for good."""
+    """Questions whose answers are not needed in order; more may follow after their end."""
 
     questions: Iterator[Question[Any]]
 
@@ -352,7 +352,7 @@ class DaskWorkers:
         self._tasks: dict[Any, _Task] = {}
         self._ended: SimpleQueue[Any] = SimpleQueue()
         self.threads = 1
-        """Of all workers, when they were last counted; at least 1."""
+        """Threads of all workers, when they were last counted; at least 1."""
         self._counted = 0
         self._count_at_s = -_COUNT_S
 
@@ -397,7 +397,7 @@ class DaskWorkers:
                 yield task.number, answer[0]
                 self._hand_out(waiting)
         finally:
-            # A task that runs goes on to its end, and changes nothing.
+            # A running task continues to its end, and changes nothing.
             self._client.cancel(list(self._tasks), force=True)
 
     def _next_ended(self, waiting: Iterator[_Task]) -> Any:
@@ -465,14 +465,14 @@ class DaskWorkers:
         except (CancelledError, OSError) as error:
             raise _lost() from error
         except Exception as error:
-            # Whatever Dask makes of what it may not read: nobody here has seen it.
+            # Any error of Dask for data that it may not read: its kinds are not known here.
             raise _malformed(error) from error
         return (_read(task.question, data),)
 
     def _lost_with_workers(self, future: Any, task: _Task) -> None:
-        """Return where a task may be sent again; a task of this client never fails by itself.
+        """Return if a task may be sent again; a task of this client never fails by itself.
 
-        What Dask says of it is a pickle, which is not read: names in it are looked for.
+        Dask's error is a pickle, which is not read: it is searched for names.
         """
         why = repr(future.exception(timeout=_WORKERS_S))
         if "KilledWorker" in why:

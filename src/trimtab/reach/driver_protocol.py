@@ -109,7 +109,7 @@ class Driver(Protocol):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What this driver can do now, out of `CAPABILITIES`.
+        """The members of `CAPABILITIES` that this driver currently has.
 
         An unlisted capability returns `NotAvailable`; a listed one still may for some targets.
         """

@@ -273,7 +273,7 @@ class LocalDriver:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What this driver can do: writing and trimming need root, on this machine."""
+        """Capabilities of this driver; writing and trimming need root, on this machine."""
         able = {"settings", "run"}
         if self.host.is_this_one and os.geteuid() == 0 and self.description.devices:
             able |= {"set", "trim"}

@@ -88,9 +88,9 @@ class Mailer:
     Parameters
     ----------
     settings
-        Where it is, and how it is reached.
+        Address of the server, and how to connect.
     timeout_s
-        Of each of its answers.
+        Deadline of each of its answers, in seconds.
     """
 
     def __init__(self, settings: MailServer, *, timeout_s: float = TIMEOUT_S) -> None:
@@ -111,7 +111,7 @@ class Mailer:
         Raises
         ------
         Undelivered
-            It was taken for nobody, or nobody knows.
+            The server accepted it for no recipient, or the outcome is unknown.
         """
         server = self._connected()
         try:

@@ -1,4 +1,4 @@
-"""What lies beneath a path: its mount, its file system's UUID, and its block devices.
+"""Description of a path: its mount, its file system's UUID, and its block devices.
 
 Block devices are followed down to the drives, each with its queue and link, from sysfs::
 
@@ -428,7 +428,7 @@ def describe_mount(
     execute: Execute,
     fs_uuid: str | None = None,
 ) -> PathDescription:
-    """Describe what lies beneath a mount, for a path on it; the path is not accessed.
+    """Describe the layers beneath a mount, for a path on it; the path is not accessed.
 
     Parameters
     ----------
@@ -561,7 +561,7 @@ def _note(mount: Mount) -> str | None:
                 else "it is read-only: it has no upper directory"
             )
         case "opaque" if mount.fs_type.startswith("fuse"):
-            return f"{mount.fs_type}: a user process serves it and hides what lies beneath"
+            return f"{mount.fs_type}: a user process serves it and hides the devices beneath"
         case "opaque" if mount.fs_type == "zfs":
             return "zfs manages its drives itself: see zpool status and zpool iostat"
         case "opaque":

@@ -264,7 +264,7 @@ class Level(NamedTuple):
 class TreeRemoval:
     """Removes everything in one directory, or only the regular files directly in it.
 
-    Works only on open directories, so that nobody can replace a path by a link in between. Entries
+    Works only on open directories, so that no one can replace a path by a link in between. Entries
     deeper than `DEPTH` are first moved up into the top directory: otherwise each level would need
     another descriptor.
     """

@@ -27,8 +27,8 @@ from trimtab.base.error import ToolError
 Answer_co = TypeVar("Answer_co", covariant=True)
 _ONE_THREAD: Final = {"POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _NOTHING_KEPT: Final = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
-"""To the allocator of frames (jemalloc's own documentation, TUNING): what is freed goes back to the
-system at once. By itself it keeps it until something else is allocated, hours later in a watch."""
+"""Setting of the allocator of frames (jemalloc's own documentation, TUNING): freed memory goes back
+to the system at once. By default it stays until the next allocation, hours later in a watch."""
 _OBJECTS: Final = 1_000_000
 
 
@@ -37,13 +37,13 @@ AHEAD: Final = 2
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 @contextmanager
 def worker_pool(workers: int, *, hint: str) -> Iterator[ProcessPoolExecutor]:
-    """Yield a pool of processes; what was not begun when it is left is not begun any more.
+    """Yield a pool of processes; questions not begun when the block ends are dropped.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def worker_pool(workers: int, *, hint: str) -> Iterator[ProcessPoolExecutor]:
 
 
 class Question(Protocol[Answer_co]):
-    """What can be answered by itself, in another process as well as in this one."""
+    """A question that can be answered on its own, in another process as well as in this one."""
 
     def answer(self) -> Answer_co:
         """Return the answer."""
@@ -94,18 +94,18 @@ possible."""
 
 
 def one_by_one(questions: Iterable[Question[Any]]) -> Iterator[Any]:
-    """Yield the answers, each worked out here when it is asked for."""
+    """Yield the answers, each computed in this process on demand."""
     return (question.answer() for question in questions)
 
 
 @contextmanager
 def side_by_side(processes: int, *, hint: str) -> Iterator[Together]:
-    """Yield what answers many questions at once; one by one where there is one process or none.
+    """Yield a function that answers questions in parallel; one by one for fewer than two processes.
 
     Parameters
     ----------
     processes
-        How many answer, this one among them.
+        Number of processes, including this one.
 
     Raises
     ------
@@ -121,11 +121,11 @@ def side_by_side(processes: int, *, hint: str) -> Iterator[Together]:
 
 
 class Workers(Protocol):
-    """What answers questions to which others are added meanwhile."""
+    """Workers that answer questions while more are added."""
 
     @property
     def threads(self) -> int:
-        """How many questions are answered at once, as far as is known; at least 1."""
+        """Known number of questions that are answered at once; at least 1."""
         ...
 
     def as_they_end(self, questions: Iterator[Question[Any]]) -> Iterator[Any]:
@@ -134,14 +134,14 @@ class Workers(Protocol):
         Parameters
         ----------
         questions
-            Asked for more after each answer, also once it had none.
+            Iterator that is asked for more after each answer, also after it was empty.
         """
         ...
 
 
 @contextmanager
 def workers_here(processes: int, *, hint: str) -> Iterator[Workers]:
-    """Yield processes of this host that answer what this one goes on to ask.
+    """Yield processes of this host that answer further questions of this one.
 
     Raises
     ------
@@ -160,7 +160,7 @@ class _Pooled:
     threads: int
 
     def as_they_end(self, questions: Iterator[Question[Any]]) -> Iterator[Any]:
-        """Yield answers as `Workers` has it."""
+        """Yield answers as in `Workers`."""
         running: set[Future[Any]] = set()
         while True:
             room = AHEAD * self.threads - len(running)
@@ -173,10 +173,10 @@ class _Pooled:
 
 
 class _Crew:
-    """Workers that are given one question at a time, and this process, which takes what is left.
+    """Workers that are given one question at a time, and this process, which takes the rest.
 
-    A pool would hand a worker its next question before it is done with the one before, and what is
-    handed out cannot be taken back: this process would stand by while the worker does both.
+    A pool would hand a worker its next question before it is done with the previous one, and could
+    not take it back: this process would be idle while the worker does both.
     """
 
     def __init__(self, pool: ProcessPoolExecutor, workers: int) -> None:
@@ -186,7 +186,7 @@ class _Crew:
         self._lock = threading.Lock()
 
     def together(self, questions: Iterable[Question[Any]]) -> Iterator[Any]:
-        """Begin with the questions, and return what yields their answers in order."""
+        """Begin with the questions, and return an iterator over their answers in order."""
         requested: deque[_Asked] = deque()
         for question in questions:
             requested.append(_Asked(question))
@@ -202,7 +202,7 @@ class _Crew:
             yield requested.popleft().answer.result()
 
     def _taken(self) -> _Asked | None:
-        """Return the question that has waited longest, if nobody has begun with it."""
+        """Return the question that has waited longest, if any is not begun yet."""
         with self._lock:
             return self._waiting.popleft() if self._waiting else None
 
@@ -246,9 +246,9 @@ def _answered(question: Question[Answer_co]) -> Answer_co:
 
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Let libraries that are loaded from now on find these variables.
+    """Set environment variables in the block, for libraries that are loaded in it.
 
-    In this process as well, where it has not loaded them.
+    They apply to this process as well, if it has not loaded the libraries yet.
     """
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
@@ -263,10 +263,10 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def frames_for_months() -> None:
-    """Load what works on frames for a process that lives for months, if nothing has loaded it.
+    """Load the libraries of frames for a process that lives for months, unless they are loaded.
 
-    It would start a thread for each processor, each with memory of its own for good, and keep what
-    it has freed. Processes that this one starts are not concerned.
+    By default they start a thread for each processor, each permanently with memory of its own, and
+    keep freed memory. Processes that this one starts are not affected.
 
     Polars opens a few descriptors for its runtime once, and panics at every later call if there
     were none left: a process that serves others must have done this before.

@@ -1,5 +1,5 @@
-"""What all commands share to show a result: pages, charts, terminal output, and options.
+"""Shared means of all commands to show a result: pages, charts, terminal output, and options.
 
-The pages and documents of single commands lie in the rooms of their subjects; JSON is in
+The pages and documents of single commands are in the rooms of their subjects; JSON is in
 `trimtab.base.encode`.
 """

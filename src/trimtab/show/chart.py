@@ -375,7 +375,7 @@ def finished(chart: altair.LayerChart | altair.FacetChart) -> dict[str, Any]:
 
 
 def thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
-    """Return at most so many of some points, evenly, the last one among them."""
+    """Return at most a given number of points, evenly spaced, including the last."""
     step = max(1, -(-len(points) // most))
     return points[::-1][::step][::-1]
 

@@ -1,4 +1,4 @@
-"""What commands share with click: options, quantities with units, and shell completion.
+"""Shared parts of commands built with click: options, quantities with units, completion.
 
 The shell completes names of sites, probes, scenarios and metrics, besides commands and options.
 """
@@ -168,7 +168,7 @@ OPTION_GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "purge import": {
         "List": "format printf map delimiter users groups",
-        "Scan that it is of": "root beneath started ended complete mounted",
+        "Scan it is from": "root beneath started ended complete mounted",
         "Output": f"index {OUTPUT}",
     },
     "purge horizon": {

@@ -1,6 +1,6 @@
 """Finds the site that a person named, as a PATH or SITE, with the store and the driver it uses.
 
-Whatever might hang is asked within a deadline. A missing store is created only on request.
+Every call that might hang has a deadline. A missing store is created only on request.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 
 _AT_HAND: Final[dict[str, Store]] = {}
-"""Stores by URL that this process has open for whoever asks."""
+"""Open stores of this process by URL, for `borrowed`."""
 
 
 def nothing_kept(url: str | None) -> str | None:
-    """Return the place of a store that is not there yet, as people may see it; ``None``: it is."""
+    """Return the printable place of a store that does not exist yet; ``None`` if it exists."""
     location = locate(url)
     if location.path is None:
         return None
@@ -54,7 +54,7 @@ def nothing_kept(url: str | None) -> str | None:
 
 
 def with_store(site: Site | None, store_url: str | None) -> str | None:
-    """Return where a site's results are kept: as asked on the command line, else its own place."""
+    """Return where a site's results are stored: the place on the command line, else its own."""
     return store_url or (None if site is None else site.store.url)
 
 
@@ -64,9 +64,9 @@ def open_store(url: str | None, site: Site | None = None, *, create: bool = Fals
     Raises
     ------
     NoAnswer
-        The file system that it lies on does not answer.
+        The file system of the store does not answer.
     UnreadableError
-        There is none and ``create`` is false, or it cannot be read.
+        It does not exist and ``create`` is false, or it cannot be read.
     """
     from trimtab.store.store import Store
 
@@ -75,7 +75,7 @@ def open_store(url: str | None, site: Site | None = None, *, create: bool = Fals
 
 @contextmanager
 def at_hand(store: Store) -> Iterator[None]:
-    """Let `borrowed` give this store to whoever asks for its URL."""
+    """Let `borrowed` return this store for its URL."""
     _AT_HAND[store.location.url] = store
     try:
         yield
@@ -84,10 +84,10 @@ def at_hand(store: Store) -> Iterator[None]:
 
 
 def borrowed(url: str) -> Store:
-    """Return a store that is not to be closed: one at hand, else opened and kept until the end.
+    """Return a store that must not be closed: one `at_hand`, else opened and kept until the end.
 
-    For questions that a worker process answers, one after another: to open a store takes longer
-    than many of them.
+    For questions that a worker process answers one after another, many of which take less time
+    than opening a store.
     """
     store = _AT_HAND.get(url)
     if store is None:
@@ -97,10 +97,10 @@ def borrowed(url: str) -> Store:
 
 SITE_FILE: Final = ".toml"
 _SITE_TABLE: Final = re.compile(r"^\s*\[site\]", re.MULTILINE)
-"""What only a site file has: scenarios, sweeps and policies lie beside it."""
+"""Table that only a site file has; scenarios, sweeps and policies may be beside it."""
 
 OpenDriver = Callable[[Site], "Driver"]
-"""`open_driver`, or what stands for it in a test."""
+"""`open_driver`, or a substitute in a test."""
 
 
 def open_site(where: str) -> LoadedSite:
@@ -153,12 +153,12 @@ def site_as_kept(stored: KeptSite) -> Site:
 
 
 def _as_typed(site: KeptSite) -> str:
-    """Return a site as a person names it: the path of one whose name was made up for it."""
+    """Return a site as a person names it: by its path if its name was derived from that."""
     return visible(site.path if site.path and ":/" in site.name else site.name)
 
 
 def site_of(store: Store, where: str) -> str:
-    """Return the name under which a PATH or SITE is kept.
+    """Return the name under which a PATH or SITE is stored.
 
     Raises
     ------
@@ -260,7 +260,7 @@ def site_named(name: str) -> Site | None:
 
 
 def file_here(name: str) -> str | None:
-    """Return the file of a site that lies in the present directory, ``./NAME.toml``, if there is.
+    """Return the file of a site in the current directory, ``./NAME.toml``, if it exists.
 
     A directory of that name comes first: a PATH means what it meant before the file was written.
     """
@@ -277,7 +277,7 @@ def file_here(name: str) -> str | None:
 
 
 def site_of_path(path: str) -> Site:
-    """Return a site made up for a path: what is known without a site file."""
+    """Return a site made from a path, with what is known without a site file."""
     from trimtab.reach.local_driver import LocalDriver
 
     description = LocalDriver(path).description
@@ -295,9 +295,9 @@ def site_of_path(path: str) -> Site:
 def site_with_path(
     path: str, *, drivers: Collection[str] = ("lustre",), file_system: str | None = None
 ) -> Site | None:
-    """Return the one site file of some drivers whose path has a path; of two nothing is believed.
+    """Return the site file whose path contains a path; ``None`` unless there is exactly one.
 
-    A file that cannot be read, or is of another file system than the one named, is passed over.
+    A file that cannot be read, or is of another driver or file system, is passed over.
     """
     sites = []
     for file in known_sites().values():
@@ -343,7 +343,7 @@ class SimulatedOpener(Opener, Protocol):
 
 @functools.cache
 def opener_of(driver: str) -> Opener:
-    """Return what opens a driver; what is not ours is an entry point of ``trimtab.drivers``.
+    """Return the opener of a driver; foreign ones are entry points of ``trimtab.drivers``.
 
     Raises
     ------
@@ -379,7 +379,7 @@ def open_driver(site: Site, *, clock: Clock = utc_now) -> Driver:
     Raises
     ------
     UsageError
-        The site's path is not there; of a twin: its scenario cannot be read.
+        The site's path does not exist; for a twin: its scenario cannot be read.
     """
     return opener_of(site.driver).open_site(site, clock)
 
@@ -390,7 +390,7 @@ def open_acting_driver(site: Site, *, clock: Clock, token: int, who: str) -> Dri
     Parameters
     ----------
     token
-        Of the right to act (`Store.take_right`): servers refuse a lower one than they saw.
+        Token of the right to act (`Store.take_right`): servers refuse lower ones than they saw.
     who
         The user and host that act, for the logs of servers.
 
@@ -408,7 +408,7 @@ def reach_of(site: Site) -> Reach:
     Raises
     ------
     UsageError
-        Of a twin: its scenario cannot be read.
+        For a twin: its scenario cannot be read.
     """
     from trimtab.site.path_access import THIS_HOST
 
@@ -425,18 +425,18 @@ def clock_of(site: Site | None) -> Clock:
 
 
 def know_site(store: Store, site: Site) -> str | None:
-    """Name a site in the store, so that something can be kept under it; return its identity.
+    """Add a site to the store, so that data can be stored under it; return its identity.
 
     Raises
     ------
     UsageError
-        The name stands for another file system.
+        The name belongs to another file system.
     """
     reach = reach_of(site)
     try:
         identity = reach.open_path(site.path, reach.execute, reach.clock).description.identity
     except UsageError:
-        identity = None  # not mounted now: what the servers say can be kept all the same
+        identity = None  # not mounted now: answers of the servers can be stored nevertheless
     known = store.ensure_site(
         site.name,
         driver=site.driver,
@@ -448,7 +448,7 @@ def know_site(store: Store, site: Site) -> str | None:
 
 
 def kept_identity(store: Store, site: Site) -> str | None:
-    """Return the identity under which a site is kept, ``None`` where nothing is kept of it."""
+    """Return the identity under which a site is stored; ``None`` if nothing is."""
     return next((known.identity for known in store.sites() if known.name == site.name), None)
 
 
@@ -462,7 +462,7 @@ def where_of(site: Site) -> str:
 
 
 def identity_of(site: Site) -> str | None:
-    """Return the identity under which a site is kept in its own store, if there is one yet."""
+    """Return the identity under which a site is stored in its own store, if that exists."""
     try:
         with open_store(site.store.url) as store:
             return kept_identity(store, site)
@@ -471,14 +471,14 @@ def identity_of(site: Site) -> str | None:
 
 
 def with_dask(site: Site | None, dask: str | None, *, workers: int | None = None) -> str | None:
-    """Return whose Dask workers do the work: as asked on the command line, else the site's.
+    """Return the Dask scheduler to use: as given on the command line, else the site's.
 
     Parameters
     ----------
     dask
-        Of the command line; ``none``: nobody's.
+        Scheduler on the command line; ``none``: no scheduler.
     workers
-        Processes of this host that the command line asks for: they take the place of the site's.
+        Number of local processes on the command line; they replace the site's scheduler.
     """
     if dask is not None:
         return None if dask == NONE else dask

@@ -1,7 +1,7 @@
-"""How the file system of a site is reached from here: by this host, or as a client of the twin.
+"""Access to the file system of a site: by this host, or as a client of the twin.
 
-A probe is the same code either way. What it asks of the world around it goes through a `Reach`:
-what a path is, what a program prints, how its directory is made and removed.
+A probe is the same code either way. Its access to its surroundings goes through a `Reach`: the kind
+of a path, the output of a program, making and removing its directory.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class PathDriver(Driver, Protocol):
 
     @property
     def description(self) -> PathDescription:
-        """What the path stood on at the last look."""
+        """File system and devices of the path at the last look."""
         ...
 
     def drive_bytes(self) -> Mapping[str, DeviceBytes]:
-        """Return what each drive beneath has moved so far; empty where none can be seen."""
+        """Return the bytes moved so far by each drive beneath; empty if no drive is visible."""
         ...
 
     def allocator_counting(
@@ -59,7 +59,7 @@ def _open_local(path: str, execute: Execute, clock: Clock) -> PathDriver:
 
 
 def since_boot_s() -> float:
-    """Return the seconds since boot, time asleep included, by a clock that nobody sets."""
+    """Return the seconds since boot, time asleep included, by a clock that is never set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -69,20 +69,20 @@ def _memory_bytes() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    """How a probe's directory is made, looked into and removed: with a deadline each.
+    """Functions that make, read and remove a probe's directory, each with a deadline.
 
     Attributes
     ----------
     make
-        `trimtab.reach.bounded.make_directory`, or what stands for it where no file system is.
+        `trimtab.reach.bounded.make_directory`, or a substitute where there is no file system.
     sizes
         `trimtab.reach.bounded.file_sizes`.
     remove
         `trimtab.reach.bounded.remove_probe_directory`.
     remove_tree
-        `trimtab.reach.bounded.remove_probe_tree`: of a command, which may leave anything.
+        `trimtab.reach.bounded.remove_probe_tree`: for a command, which may leave anything.
     find, read
-        `trimtab.reach.bounded.find_files` and `read_files`: what a command left.
+        `trimtab.reach.bounded.find_files` and `read_files`: for the files of a command.
     """
 
     make: Callable[[str, str], object] = bounded.make_directory
@@ -95,28 +95,28 @@ class Directories:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a probe asks of the world around it.
+    """Access of a probe to its surroundings.
 
     Attributes
     ----------
     open_path
         Returns the driver of a path below the site's.
     describe
-        `trimtab.reach.bounded.describe`, or what stands for it.
+        `trimtab.reach.bounded.describe`, or a substitute for it.
     list_names
-        `trimtab.reach.bounded.list_names`: of a directory, those with a prefix.
+        `trimtab.reach.bounded.list_names`: names in a directory with a prefix.
     find_tool
         Returns a benchmark by its name: `trimtab.formats.format_table.find`.
     which
-        Returns where a program is.
+        Returns the path of a program.
     find_launcher
-        Returns what starts a command as several tasks, by its kind.
+        Returns the launcher of a kind, which starts a command as several tasks.
     sleep
-        Waits for so many seconds, by the same clock.
+        Waits for a number of seconds, by the same clock.
     elapsed_s
-        Returns the seconds since some moment, by a clock that nobody sets.
+        Returns the seconds since some moment, by a clock that is never set.
     processors, memory_bytes
-        Of this node.
+        Number of processors and size of the memory of this node.
     """
 
     clock: Clock = utc_now
@@ -169,7 +169,8 @@ def why_wrong_mount(
     Parameters
     ----------
     identity
-        Of the file system that is stored under the site's name; ``None`` where none is yet.
+        Identity of the file system that is stored under the site's name; ``None`` if there is none
+        yet.
     """
     entry = DRIVERS[site.driver]
     mounted = f"at {site.path} is {description.fs_type} of {description.source}"

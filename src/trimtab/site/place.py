@@ -1,4 +1,4 @@
-"""The place of a site in a store: the name that it is kept under, its log book, the open store."""
+"""The place of a site in a store: its name there, its log book, the open store."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _FUTURE: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A site as events, judgements and incidents are kept under it.
+    """A site under which events, judgements and incidents are stored.
 
     Attributes
     ----------
     name
-        In the store.
+        Its name in the store.
     site
-        Of its file; ``None`` where there is none.
+        Contents of its site file; ``None`` without one.
     """
 
     name: str
@@ -42,26 +42,26 @@ class Place:
 
     @property
     def timezone(self) -> str:
-        """The zone in which its people's days run."""
+        """Time zone of the site's days."""
         return "UTC" if self.site is None else self.site.timezone
 
     @property
     def limits(self) -> SiteLimits:
-        """Its limits, the usual ones where it has no file."""
+        """Its limits; the defaults if it has no site file."""
         return SiteLimits() if self.site is None else self.site.limits
 
     def moment(self, text: str | None, *, end: bool = False) -> datetime | None:
-        """Return a time that a person wrote, in the site's zone; of a date its begin or end."""
+        """Return a time that a person wrote, in the site's zone; for a date its begin or end."""
         return None if text is None else parse_moment(text, self.timezone, end=end)
 
 
 def place_of(store: Store, where: str) -> Place:
-    """Return the site that a word names: of a site file, or one that something is kept of.
+    """Return the site that a word names: that of a site file, or one with a stored record.
 
     Raises
     ------
     UsageError
-        There is none.
+        There is no such site.
     """
     loaded = site_file(where)
     return place_with(store, where, None if loaded is None else loaded.site)
@@ -73,7 +73,7 @@ def place_with(store: Store, where: str, site: Site | None) -> Place:
     Raises
     ------
     UsageError
-        There is none.
+        There is no such site.
     """
     return Place(site_of(store, where) if site is None else site.name, site)
 
@@ -100,12 +100,12 @@ def add_event(
         As `trimtab.base.units.parse_moment` reads them, in the site's zone. ``at`` is now by
         default.
     targets
-        Those that it is about, as ``OST[0000-0003],MDT0000``; the whole site where ``None``.
+        Targets that it concerns, as ``OST[0000-0003],MDT0000``; ``None``: the whole site.
 
     Raises
     ------
     UsageError
-        There is no such site, a time is none or lies in the future, or nothing is said.
+        There is no such site, a time is invalid or in the future, or the detail is empty.
     """
     place = where if isinstance(where, Place) else place_of(store, where)
     words = detail.strip()

@@ -12,11 +12,11 @@ hosts append to, with each line in a file of its own::
     2. link that file to the next number        EEXIST: another was first; read on, decide anew
     3. fsync the directory
 
-A line is there completely or not at all, and exactly one of the processes that want a number gets
-it: ``link`` never replaces a file, on any POSIX file system, and on NFS and Lustre the server
-decides. No lock is needed, so none can be lost, left behind, or hold on this host only. A process
-that appends has read every line before its own; what it decided from them still holds at the moment
-at which its line is there.
+A line exists completely or not at all, and exactly one of the processes that want a number gets it:
+``link`` never replaces a file, on any POSIX file system, and on NFS and Lustre the server decides.
+No lock is needed, so none can be lost, left behind, or hold on this host only. A process that
+appends has read every line before its own; what it decided from them still holds at the moment at
+which its line appears.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Line = TypeVar("Line")
 
 
 class StrictLine:
-    """What every dataclass of a line is: no key besides its fields, and numbers are finite."""
+    """Base of the dataclasses of lines: no key besides the fields, and only finite numbers."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "allow_inf_nan": False}
@@ -67,18 +67,18 @@ _REST_FROM: Final = len(_SUM_KEY) + 64 + len('",')
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What a chained file holds.
+    """Contents of a chained file.
 
     Attributes
     ----------
     lines
-        Each as its JSON object without the sum.
+        The JSON object of each line, without the sum.
     last_sum
-        What the next line is bound to.
+        Sum of the last line, which the next line includes.
     size_bytes
-        Up to the end of the last whole line.
+        Size up to the end of the last whole line.
     torn
-        What stands behind it: a line that was not finished.
+        Bytes after that: a line that was not finished.
     """
 
     lines: tuple[bytes, ...]
@@ -95,7 +95,7 @@ def linked(line: bytes, last_sum: str) -> tuple[bytes, str]:
     line
         The object, with at least one key.
     last_sum
-        Of the line before; `FIRST_SUM` where there is none.
+        Sum of the previous line; `FIRST_SUM` if there is none.
     """
     line_sum = _sum(last_sum, line[1:])
     return _head(line_sum) + line[1:] + b"\n", line_sum
@@ -136,7 +136,7 @@ def unlinked(text: bytes, *, hint: str, after: str = FIRST_SUM) -> Chain:
 
 @cache
 def line_adapter(lines: Any) -> TypeAdapter[Any]:
-    """Return how a journal's lines are written and read: a union of values told apart by ``do``."""
+    """Return the adapter for a journal's lines, which are a union discriminated by ``do``."""
     from typing import Annotated
 
     from pydantic import Field, TypeAdapter
@@ -171,7 +171,7 @@ def line_value(adapter: TypeAdapter[Line], text: bytes, *, unreleased_hint: str)
             raise unreleased("the journal", unreleased_hint) from error
         reason = visible(str(error).splitlines()[0])
         raise DataError(
-            f"it is no line of a journal: {reason}", code="journal-malformed"
+            f"it is not a line of a journal: {reason}", code="journal-malformed"
         ) from error
     if _lacks(plain, adapter.dump_python(line, mode="json")):
         raise unreleased("the journal", unreleased_hint)
@@ -198,7 +198,7 @@ def sum_of(line: bytes) -> str:
 
 
 class ChainedFile:
-    """A chained file that this process appends to, and nobody else.
+    """A chained file that only this process appends to.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ class ChainedFile:
     Attributes
     ----------
     last_sum
-        Of the last line that was read or written.
+        Sum of the last line that was read or written.
     """
 
     def __init__(self, path: Path, file: int) -> None:
@@ -243,7 +243,7 @@ class ChainedFile:
 
     @property
     def size_bytes(self) -> int:
-        """How large it is now."""
+        """Current size."""
         return os.fstat(self._file).st_size
 
     def append(self, line: bytes) -> None:
@@ -252,11 +252,11 @@ class ChainedFile:
         Raises
         ------
         UnreadableError
-            It could not be written: the writer must not go on, since nobody would know of it.
+            It could not be written. The writer must not go on, since its work would be unrecorded.
         """
         if self._broken:
             raise UnreadableError(
-                f"{self._shown} could not be written before; open it anew",
+                f"an earlier write to {self._shown} failed; open it again",
                 code="journal-unwritable",
             )
         text, line_sum = linked(line, self.last_sum)
@@ -264,7 +264,7 @@ class ChainedFile:
         with system_errors(
             f"{self._shown} cannot be written",
             code="journal-unwritable",
-            hint="free space there and run again: it goes on where it was",
+            hint="free space there and run again: it continues where it stopped",
         ):
             if os.write(self._file, text) != len(text):
                 raise OSError(28, "only a part of a line could be written")
@@ -279,19 +279,19 @@ class ChainedFile:
 
 @contextlib.contextmanager
 def opened_chain(path: Path, directory: int, *, owner: int = 0) -> Iterator[ChainedFile]:
-    """Open a chained file to append to, made where there is none.
+    """Open a chained file to append to; create it if it does not exist.
 
     Parameters
     ----------
     path
-        Its name is taken in ``directory``, a descriptor (`trimtab.base.trusted_file`).
+        Its name is looked up in ``directory``, a descriptor (`trimtab.base.trusted_file`).
     owner
-        Whose it has to be.
+        Uid of the required owner.
 
     Raises
     ------
     RefusedError
-        It is not a file of that user that nobody else can write to.
+        It is not a file of that user that only that user can write to.
     UnreadableError
         It cannot be opened.
     """
@@ -304,7 +304,7 @@ def opened_chain(path: Path, directory: int, *, owner: int = 0) -> Iterator[Chai
             state = os.fstat(file)
             if not stat.S_ISREG(state.st_mode) or state.st_uid != owner or state.st_mode & 0o022:
                 raise RefusedError(
-                    f"{shown} is not a file of user {owner} that nobody else can write to",
+                    f"{shown} is not a file of user {owner} that only this user can write to",
                     code="journal-untrusted",
                     hint=f"see who made it: ls -l {shown}",
                 )
@@ -350,7 +350,7 @@ def locked(
             ) from error
         except OSError as error:
             raise UnreadableError(
-                f"the lock of {shown} cannot be had: {error.strerror}", code="journal-unlocked"
+                f"{shown} cannot be locked: {error.strerror}", code="journal-unlocked"
             ) from error
         yield
 
@@ -397,7 +397,7 @@ class NumberedLines:
     Parameters
     ----------
     path
-        Of the directory, for people.
+        Path of the directory, for messages.
     directory
         Its descriptor (`trimtab.base.trusted_file`).
     hint
@@ -406,9 +406,9 @@ class NumberedLines:
     Attributes
     ----------
     count
-        How many lines were read or written.
+        Number of lines read or written.
     last_sum
-        Of the last line that was read or written.
+        Sum of the last line that was read or written.
     """
 
     def __init__(self, path: Path, directory: int, *, hint: str) -> None:
@@ -433,21 +433,21 @@ class NumberedLines:
         return tuple(lines)
 
     def append(self, line: bytes) -> bool:
-        """Append a JSON object behind the last line that was read, and see it to stable storage.
+        """Append a JSON object after the last line that was read, and wait for stable storage.
 
-        Returns ``False`` where another process has taken that place: read on, and decide anew.
+        Returns ``False`` if another process has taken that place: read on, and decide anew.
 
         Raises
         ------
         UnreadableError
-            It could not be written. Whether it is there has to be read anew.
+            It could not be written completely. Read again to see whether the line exists.
         """
         text, line_sum = linked(line, self.last_sum)
         with (
             system_errors(
                 f"{self._shown} cannot be written",
                 code="journal-unwritable",
-                hint="free space there and run again: it goes on where it was",
+                hint="free space there and run again: it continues where it stopped",
             ),
             self._part(text) as (part, inode),
         ):
@@ -552,5 +552,5 @@ def text_of(path: Path) -> bytes:
 
 def _name(number: int) -> str:
     if number >= 10**_DIGITS:
-        raise UnreadableError(f"line {number} is too many", code="journal-unwritable")
+        raise UnreadableError(f"line {number} is over the limit", code="journal-unwritable")
     return f"{number:0{_DIGITS}}"

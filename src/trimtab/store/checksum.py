@@ -58,7 +58,7 @@ BY_ROW: Final = (schema.output, schema.snapshot, schema.derived)
 UNCHECKED: Final = {"trimtab_unchecked": True}
 """Execution options of a query that reads damaged rows on purpose."""
 AGAIN_S: Final = 3600.0
-"""How long a process relies on a check."""
+"""Time for which a process relies on a check."""
 _RUNS: Final = "trimtab_runs"
 _NAMED: Final = 3
 
@@ -143,10 +143,10 @@ class Damage:
     Attributes
     ----------
     rows
-        How many there are, damaged ones too.
+        Number of rows, including damaged ones.
     damaged
-        Number (of outputs: of the run, and place) to what names the row to people: its id, if it
-        has one.
+        Number of a row (for outputs: number of the run, and ordinal) to its name for people: its
+        id, if it has one.
     """
 
     rows: int = 0
@@ -154,7 +154,7 @@ class Damage:
 
 
 def damage_of(connection: Connection, table: Table, *this: ColumnElement[bool]) -> Damage:
-    """Return what the checksums of a table, or of some rows, say; of a run, of its own row."""
+    """Return the damage that checksums show in a table or some rows; of a run, in its own row."""
     key = list(table.primary_key.columns)
     query = select(*key, table.c[schema.CHECKSUM], *_covered(table, connection)).where(*this)
     damage, first = Damage(), len(key) + 1
@@ -169,14 +169,14 @@ def damage_of(connection: Connection, table: Table, *this: ColumnElement[bool]) 
 def damaged_samples(
     connection: Connection, runs: Select[Any] | None = None, *, known: set[int] | None = None
 ) -> dict[int, str]:
-    """Return number and id of the runs whose samples are damaged, missing, or too many.
+    """Return number and id of the runs whose samples are damaged, missing or surplus.
 
     Parameters
     ----------
     runs
-        Selects the numbers of those to check; ``None``: all.
+        Selects the numbers of the runs to check; ``None``: all.
     known
-        Numbers of runs that were checked; whoever is sound is added.
+        Numbers of runs that are checked already; sound ones are added.
     """
     run, sample = schema.run.c, schema.sample.c
     wanted = select(run.number, run.id, run.sample_checksum)
@@ -211,12 +211,13 @@ def damaged_samples(
 def lost_rows(
     connection: Connection, unreadable: Callable[[str, Exception], None] | None = None
 ) -> dict[str, Damage]:
-    """Return table to what is damaged of it; a run whose samples are damaged is damaged.
+    """Return the damage of each table; a run whose samples are damaged counts as damaged.
 
     Parameters
     ----------
     unreadable
-        Takes the name of a table that cannot be read to its end, and why; ``None``: that is raised.
+        Receives the name of a table that cannot be read to its end, and why; ``None``: the error
+        is raised.
     """
     damage: dict[str, Damage] = {}
     steps: list[tuple[str, Callable[[], None]]] = [
@@ -261,7 +262,7 @@ def _is_whole(batch: bytes) -> bool:
 
 
 def structure_problems(connection: Connection, table: Table | None = None) -> Iterator[str]:
-    """Yield what SQLite finds wrong with a table and its indexes, or with the whole database."""
+    """Yield SQLite's complaints about a table and its indexes, or about the whole database."""
     if connection.dialect.name == "sqlite":
         which = "" if table is None else f"({table.name})"
         for (line,) in connection.exec_driver_sql(f"PRAGMA integrity_check{which}"):
@@ -270,9 +271,9 @@ def structure_problems(connection: Connection, table: Table | None = None) -> It
 
 
 def guard(engine: Engine, location: Location) -> None:
-    """Check what a query of this engine reads before it is executed; transactions that write not.
+    """Check the rows that a query of this engine reads before it runs, if it does not write.
 
-    A query then raises `UnreadableError` instead of an answer that rests on a damaged row.
+    A query then raises `UnreadableError` instead of giving an answer from a damaged row.
     """
     checked: dict[str, float] = {}
     sound: set[int] = set()
@@ -353,8 +354,7 @@ def _refused(location: Location, noun: str, names: list[str], problem: str) -> U
     more = ", ..." if len(names) > _NAMED else ""
     text = f"{plural(len(names), noun, ',')} {problem} ({', '.join(names[:_NAMED])}{more})"
     return UnreadableError(
-        f"the store {location} has {text}: no answer is given that would rest on less or on wrong "
-        "values",
+        f"the store {location} has {text}: no answer is given from incomplete or wrong values",
         code="store-rows-damaged",
         hint=_NEXT,
     )

@@ -41,15 +41,15 @@ class Connections:
         guard(engine, location)
 
     def look_again(self) -> bool:
-        """Return whether another store was put in the place of the one that was opened.
+        """Return whether the store that was opened has been replaced by another one.
 
-        From now on that one is read. For who reads for months: a store may be restored from a copy,
-        or migrated by a newer program, meanwhile.
+        If so, the new one is read from now on. For readers that run for months: meanwhile a
+        store may be restored from a copy, or migrated by a newer program.
 
         Raises
         ------
         UnreadableError
-            None is there, or one of another revision.
+            There is no store, or one of another revision.
         """
         present = _identity(self.location)
         if present is None and self.location.path is not None:
@@ -83,14 +83,14 @@ class Connections:
         Raises
         ------
         UnreadableError
-            SQLite's file is no longer where it was: what is written would go with the last
+            SQLite's file is no longer at its path: anything written would be lost with the last
             process that has it open.
         """
         if _identity(self.location) != self._file:
             raise UnreadableError(
                 f"the store {self.location} was removed or replaced while it was open",
                 code="store-replaced",
-                hint="bring it back, or start again to make a new one",
+                hint="put it back, or start again to create a new one",
             )
         with store_errors(self.location), self._engine.connect() as connection:
             writer = connection.execution_options(**WRITES, trimtab_patient=patient)
@@ -106,7 +106,7 @@ class Connections:
 
 
 def _identity(location: Location) -> tuple[int, int] | None:
-    """Return device and inode of SQLite's file; ``None`` for a server and for what is not there."""
+    """Return device and inode of SQLite's file; ``None`` for a server or a missing file."""
     if location.path is None:
         return None
     try:
@@ -210,7 +210,7 @@ def to_sample(row: Row[Any]) -> Sample:
 
 
 def to_output(row: Row[Any]) -> KeptOutput:
-    """Return what is known of a raw output without reading it."""
+    """Return the description of a raw output without reading its content."""
     require_row(schema.output, row._mapping, f"output {row.ordinal} of run number {row.run}")
     return value_of(KeptOutput, row, argv=tuple(row.argv))
 
@@ -229,7 +229,7 @@ def understood(noun: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise UnreadableError(
-            f"{noun} cannot be understood: {error}",
+            f"{noun} cannot be decoded: {error}",
             code="record-unreadable",
             hint="a newer Trimtab may have written it; everything else in the store is intact",
         ) from error
@@ -264,10 +264,10 @@ def insert_runs(connection: Connection, runs: Sequence[Run]) -> None:
 
 
 def insert_imports(connection: Connection, imports: Sequence[ImportedRun]) -> list[str | None]:
-    """Insert runs that were read from files; return for each the id under which it was kept before.
+    """Insert runs that were read from files; return for each the id of its earlier import, if any.
 
-    What is kept already under the key of one stays as it is, but for a time that it lacked. One
-    question and three insertions serve all of them.
+    A run that is stored already under a key stays as it is, except for a time that it lacked. One
+    query and three insertions serve all of them.
     """
     sites = _site_numbers(connection, [entry.run for entry in imports])
     present = _imported_keys(connection, sites, [entry.key for entry in imports])
@@ -335,9 +335,9 @@ def _give_time(connection: Connection, identifier: str, run: Run) -> None:
 def _imported_keys(
     connection: Connection, sites: Mapping[str, int], keys: Sequence[str]
 ) -> dict[tuple[int, str, str], tuple[str, bool]]:
-    """Return site, kind and key of what was imported under one of these keys.
+    """Return site, kind and key of each import under one of these keys, with its run.
 
-    To its id, and whether it has no time.
+    The run is given by its id, and whether it has no time.
     """
     run = schema.run.c
     known: dict[tuple[int, str, str], tuple[str, bool]] = {}
@@ -404,7 +404,7 @@ def samples_of(
 
 
 def outputs_of(connection: Connection, number: int) -> tuple[KeptOutput, ...]:
-    """Return what is known of the raw outputs of a run, in their order."""
+    """Return the descriptions of the raw outputs of a run, in order."""
     output = schema.output.c
     query = select(schema.output).where(output.run == number).order_by(output.ordinal)
     return tuple(to_output(row) for row in connection.execute(query))
@@ -425,7 +425,7 @@ def between(
 
 
 def runs_text(records: Iterable[Row[Any]]) -> str:
-    """Return runs as a person tells them apart: id, time, probe and site."""
+    """Return runs as text by which a person can distinguish them: id, time, probe and site."""
     return "; ".join(
         f"{row.id} ({_minute(row.at)}, {row.probe} on {row.site_name})" for row in records
     )
@@ -436,13 +436,13 @@ def _minute(at: datetime | None) -> str:
 
 
 def insert_unless_there(connection: Connection, table: Table, **values: Any) -> Insert:
-    """Return the insertion of a row that does nothing where a unique index holds its like."""
+    """Return the insertion of a row that does nothing if a unique index has an equal one."""
     # Imported here: PostgreSQL's dialect costs a tenth of a second of start-up.
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert as insert_to
     else:
         from sqlalchemy.dialects.sqlite import insert as insert_to
     row = insert_to(table).values(values).on_conflict_do_nothing()
-    # Whoever needs to know whether there was one asks for the count, which SQLAlchemy drops for
-    # insertions unless it is told not to.
+    # Callers ask for the row count to learn whether there was one; SQLAlchemy drops it for
+    # insertions by default.
     return row.execution_options(preserve_rowcount=True)

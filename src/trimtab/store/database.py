@@ -1,4 +1,4 @@
-"""Opens a store's database, and explains its errors: what is wrong, where, and the way out.
+"""Opens a store's database, and explains its errors: what is wrong, where, and what to do.
 
 It is created when missing, migrated when older, and refused when it is not ours. A SQLite store
 that is up to date costs one look at its revision. Everything else happens under a lock, since two
@@ -36,7 +36,7 @@ from trimtab.store.location import Answers, Location, refuse_exchangeable, refus
 from trimtab.store.raw_output import make_directories
 
 BUSY_TIMEOUT_S = 30.0
-"""How long one process waits for another that writes."""
+"""Maximum time that a process waits for another that writes."""
 
 _FULL_MARGIN_BYTES = 64 * 1024  # less than this and SQLite cannot even grow its log's index
 # PostgreSQL's codes (its manual, appendix A). Classes: connection, log-in, no such database or
@@ -46,7 +46,7 @@ _OF_THE_SERVER = {"08", "28", "3D", "3F", "53", "57", "58", "XX"}
 _OF_THE_DATABASE = {"42501", "25006", "55P03"}
 _TAKEN_OF_SQLITE = {"SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"}
 _TAKEN_OF_POSTGRESQL = "23505"
-_NOTHING_LOST = "what was kept before is whole"
+_NOTHING_LOST = "earlier data is intact"
 DAMAGED_HINT = (
     "keep the file as it is and restore a copy; `sqlite3 FILE .recover` saves what can be read"
 )
@@ -77,7 +77,7 @@ def store_errors(location: Location) -> Iterator[None]:
     except UnicodeDecodeError as error:
         # Python's own error: SQLite's message quotes a definition whose text is damaged.
         raise UnreadableError(
-            f"the store {location} is damaged: it holds text that is no UTF-8",
+            f"the store {location} is damaged: it has text that is not UTF-8",
             code="store-damaged",
             hint=DAMAGED_HINT,
         ) from error
@@ -102,7 +102,7 @@ def is_taken(error: IntegrityError) -> bool:
 
 
 def operating_system_error(error: OSError, location: Location) -> UnreadableError:
-    """Return what the operating system said about the store's file or directory."""
+    """Return the operating system's error about the store's file or directory."""
     path = location.path or location.raw
     place = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(path)
     hint = "name another with --store or TRIMTAB_STORE, or see who may write there"
@@ -147,7 +147,7 @@ def _sqlite(error: sqlite3.Error, location: Location) -> UnreadableError | None:
             code, problem = "store-disk-failing", "cannot be read or written: its disk fails"
             hint = _NOTHING_LOST
         case _ if str(error).startswith("Could not decode"):
-            code, problem, hint = "store-damaged", "holds text that is no UTF-8", DAMAGED_HINT
+            code, problem, hint = "store-damaged", "has text that is not UTF-8", DAMAGED_HINT
         case _:
             return None
     return UnreadableError(f"the store {location} {problem} ({error})", code=code, hint=hint)
@@ -202,20 +202,20 @@ def open_database(
     Parameters
     ----------
     answers
-        Called with each path of this host that the store lies on before anything touches it;
-        raises where the file system does not answer.
+        Called with each path of this host that the store is on before anything touches it;
+        raises if the file system does not answer.
     create
-        Whether to make a store where there is none.
+        Whether to create a store if there is none.
 
     Raises
     ------
     UnreadableError
-        Damaged, of a newer or unknown revision, of another program, not to be reached, or not
-        there and not to be made.
+        The store is damaged, of a newer or unknown revision, of another program or unreachable, or
+        it does not exist and is not to be created.
     RefusedError
         SQLite on a network or parallel file system.
     UsageError
-        We are root, and another user can exchange it.
+        This process is root, and another user can replace the store.
     """
     if location.path is not None:
         refuse_shared_file_system(location.path, answers=answers)
@@ -292,12 +292,12 @@ def _refuse_other_files(path: Path) -> None:
     size_bytes = path.stat().st_size
     if size_bytes == 0:
         raise UnreadableError(
-            f"the store {path} is an empty file: something has cut it off, or only touched it",
+            f"the store {path} is an empty file: it was truncated, or only created",
             code="store-empty",
             hint="restore a copy, or remove it to start a new store",
         )
     # SQLite takes a file of one byte for a new database, and half a page for a page of zeros.
-    # While the log is there a page may be on its way into the file.
+    # While the log exists a page may be on its way into the file.
     if size_bytes < _PAGE_BYTES_MINIMUM or (log_is_gone and size_bytes % _PAGE_BYTES_MINIMUM):
         raise UnreadableError(
             f"the store {path} is damaged or is not a SQLite database ({size_bytes} bytes are no "
@@ -366,13 +366,13 @@ def _sqlite_revision(path: Path) -> str | None:
 def _is_current(revision: str | None, location: Location, *, create: bool = True) -> bool:
     """Return whether nothing needs doing; raise for a revision that this program does not know.
 
-    Without ``create`` a database without tables, which would become a store, is none.
+    Without ``create`` a database without tables, which would become a store, counts as missing.
     """
     if revision is None and not create:
         raise _nothing_there(location)
     if revision is not None and revision not in schema.REVISIONS:
         newer = is_digits(revision) and revision > schema.HEAD
-        why = "a newer Trimtab wrote it" if newer else "no Trimtab that this one knows of wrote it"
+        why = "a newer Trimtab wrote it" if newer else "no known version of Trimtab wrote it"
         raise UnreadableError(
             f"the store {location} has schema revision {revision!r}, this program knows up to "
             f"{schema.HEAD!r}: {why}; nothing in it was touched",
@@ -443,7 +443,7 @@ def _create_sqlite(path: Path) -> None:
     if log.exists() and log.stat().st_size:
         # SQLite would play this log into the new file and make rubbish of it.
         raise UnreadableError(
-            f"the store {path} is missing, but its write-ahead log {log} is there",
+            f"the store {path} is missing, but its write-ahead log {log} exists",
             code="store-missing-log-present",
             hint="put the store back beside its log, or move the log away to start a new store",
         )
@@ -470,7 +470,7 @@ def _migrate_sqlite(path: Path, location: Location) -> None:
     engine = _sqlite_engine(path)
     try:
         with engine.connect().execution_options(**WRITES) as connection, connection.begin():
-            # Nobody else writes from here on, so this look holds and the copy is of one moment.
+            # No other process writes from here on: this check holds, and the copy is of one moment.
             revision = _sqlite_revision(path)
             if _is_current(revision, location):
                 return
@@ -505,7 +505,7 @@ def _remove_with_companions(path: Path) -> None:
 def _definitions(connection: sqlite3.Connection) -> int:
     """Return a checksum of the definitions of our tables and indexes, and of the revision.
 
-    It is SQLite's ``user_version``, so that a damaged definition is not taken for another question.
+    It is stored as SQLite's ``user_version``, so that a damaged definition is detected.
     """
     indexes = {index.name for table in schema.metadata.tables.values() for index in table.indexes}
     ours = {*schema.metadata.tables, *indexes, schema.VERSION_TABLE}
@@ -516,7 +516,7 @@ def _definitions(connection: sqlite3.Connection) -> int:
 
 
 def _upgrade(connection: Connection) -> None:
-    """Run what is missing of the revisions, in the transaction that is open."""
+    """Run the missing revisions, in the open transaction."""
     from alembic import command
     from alembic.config import Config
 
@@ -555,12 +555,12 @@ def _open_postgresql(location: Location, *, create: bool) -> Engine:
 
 
 def _postgresql_revision(connection: Connection, location: Location) -> str | None:
-    """Return the revision; ``None`` where none of our tables is there."""
+    """Return the revision; ``None`` if none of our tables exists."""
     # One look for all names, and at the catalogue itself: to_regclass answers from a cache that
     # does not learn, within a transaction, of what another process has created since.
     tables = set(connection.execute(text(_POSTGRESQL_TABLES)).scalars())
     if schema.VERSION_TABLE not in tables:
-        # Other programs' tables may stand beside ours, but not under our names.
+        # Other programs' tables may exist beside ours, but not under our names.
         if taken := tables & {*schema.metadata.tables, schema.UNRELEASED_TABLE}:
             raise _foreign(str(location), taken)
         return None

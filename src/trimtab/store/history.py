@@ -182,10 +182,10 @@ class HistoryRecords(Connections):
 def _metrics(
     connection: Connection, of_series: list[Any], *, metric: str | None, target: str | None
 ) -> set[str]:
-    """Return what a run of the series would have measured had it finished.
+    """Return the metrics that a run of the series would have measured had it finished.
 
-    That is what was asked by name, else what its runs were asked to do and what any of them, at
-    whatever time, has measured.
+    These are the metric requested by name, else those that its runs were to measure and those that
+    any of them, at any time, has measured.
     """
     if metric is not None and target is None:
         return {metric}
@@ -315,9 +315,9 @@ class ExplainingRecords(SnapshotRecords):
         until: datetime | None = None,
         target: str | None = None,
     ) -> pl.DataFrame:
-        """Return what was measured of single targets: at, run, target, metric, value, by time.
+        """Return the measurements of single targets: at, run, target, metric, value, by time.
 
-        Figures that are not believed are left out; 0 is a measurement. ``target``: of it alone.
+        Figures that are not believed are left out; 0 is a measurement. ``target``: only that one.
         """
         run, sample = schema.run.c, schema.sample.c
         # A year of 300 targets is 200,000 rows: their times and names stay as they are kept.
@@ -463,7 +463,7 @@ class ExplainingRecords(SnapshotRecords):
         return tuple(value_of(KeptIncident, row, site=site) for row in records)
 
     def judged(self, site: str) -> Judged | None:
-        """Return when the incidents of a site were last looked for; ``None``: never."""
+        """Return the time of the last search for incidents of a site; ``None``: never."""
         place = schema.site.c
         query = select(place.judged_at, place.judged_until).where(place.name == site)
         with self._reading() as connection:

@@ -1,18 +1,18 @@
 """Values that the store keeps: sites, series, incidents, and results of a site's record.
 
-A result is worked out once, and read from the store until the record changes::
+A result is computed once, and read from the store until the record changes::
 
     remembered(noun, kind, rests_on, make)
        │ digest of what it rests on: sums of the rows, terms, sources of this program
        ├── as in the store ──> the stored value
        └── different ────────> make(), kept when all values of this look are made
 
-Each value names the rows that it rests on. A value that was made while they changed is not kept. A
-process that may not write to the store works out the same values, and so does one that finds a
+Each value names the rows that it depends on. A value that was made while they changed is not kept.
+A process that may not write to the store computes the same values, and so does one that finds a
 value of another version. Nothing of a short record is kept, because judging it is faster than
-reading what was kept. Drawings take longer, and are kept for every record.
+reading kept values. Drawings take longer, and are kept for every record.
 
-`afresh` works everything out from nothing, and reports what differs from the kept values.
+`afresh` computes everything from scratch, and reports differences from the kept values.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class KeptOutput:
     ordinal
         Its place in the run, from 0; `Sample.output` refers to it.
     stdout_sha256, stderr_sha256
-        Hash of the whole, uncompressed content; the name under which it lies beside the store.
+        Hash of the whole, uncompressed content; also its file name beside the store.
     pruned_at
-        When its content was removed, at the end of its retention; ``None``: it is there.
+        When its content was removed, at the end of its retention; ``None``: not removed.
     """
 
     ordinal: int
@@ -99,11 +99,11 @@ class Series:
     Attributes
     ----------
     comparability
-        What `trimtab.base.run.comparability_key` gives for each of them.
+        Their common `trimtab.base.run.comparability_key`.
     runs
-        How many, whatever their status.
+        Number of runs of any status.
     first_at, last_at
-        ``None`` when none of them has a time.
+        ``None`` if no run has a time.
     """
 
     site: str
@@ -127,12 +127,12 @@ class ImportedRun:
     Attributes
     ----------
     run
-        Without outputs.
+        The run without its outputs.
     outputs
-        Outputs whose content lies beside the store already.
+        Outputs whose content is beside the store already.
     key
-        From the sha256 of the raw output: a second import into the same site with the same kind
-        adds nothing.
+        Derived from the sha256 of the raw output, so that a second import into the same site with
+        the same kind adds nothing.
     """
 
     run: Run
@@ -173,14 +173,14 @@ class KeptIncident:
 
 @dataclass(frozen=True, slots=True)
 class KeptResult:
-    """What a command worked out, kept to be shown.
+    """Result of a command, stored for display.
 
     Attributes
     ----------
     kind
-        Which values the document holds: ``horizon``, ``what-if``.
+        Kind of the document: ``horizon``, ``what-if``.
     document
-        As plain values.
+        The result as plain values.
     """
 
     id: str
@@ -192,12 +192,12 @@ class KeptResult:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """When a site's incidents were last looked for.
+    """Time of the last search for a site's incidents.
 
     Attributes
     ----------
     until
-        The last run that was looked at.
+        Time of the last run that was included.
     """
 
     at: datetime
@@ -215,21 +215,21 @@ class LeftOut:
 
 
 Sum = tuple[int, int]
-"""How many rows, and the sum of their checksums."""
+"""Number of rows, and the sum of their checksums."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What differs when anything of a site has changed, also in place.
+    """Sums that differ if anything of a site has changed, also in place.
 
     Attributes
     ----------
     runs
-        By comparability, their samples included.
+        Sums of runs with their samples, by comparability.
     slots
-        By item.
+        Sums by item.
     tables
-        By name, of the other tables and of the site itself.
+        Sums of the other tables and of the site itself, by name.
     """
 
     runs: Mapping[str, Sum] = field(default_factory=dict)
@@ -239,7 +239,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A value as bytes, and the digest of all that it was worked out of."""
+    """A value as bytes, and the digest of all that it was computed from."""
 
     basis: str
     document: bytes
@@ -248,14 +248,14 @@ class Derived:
 def value_of(kind: type[V], row: Any, /, **more: Any) -> V:
     """Return the value of a row: the fields that have the name of a column, and ``more``.
 
-    The row may be another value: what both name alike goes over.
+    The row may be another value: fields of the same name are copied.
     """
     names = (field.name for field in fields(kind) if field.name not in more)
     return kind(**{name: getattr(row, name) for name in names}, **more)
 
 
 class Keepable(Protocol):
-    """A value that a command works out and the dashboard shows: a horizon, a sweep of the twin."""
+    """A value that a command computes and the dashboard shows: a horizon, a sweep of the twin."""
 
     KEPT_AS: ClassVar[str]
 
@@ -279,7 +279,7 @@ class Results(Generic[ResultValue]):
     Attributes
     ----------
     unread
-        How many are left out, since another version kept them.
+        Number of results left out, since another version stored them.
     """
 
     held: tuple[KeptValue[ResultValue], ...] = ()
@@ -294,12 +294,12 @@ class Results(Generic[ResultValue]):
         return (Message("results-unread", text),)
 
     def chosen(self, id_: str) -> KeptValue[ResultValue] | None:
-        """Return the result of an id, the newest where none is named.
+        """Return the result with an id; the newest for an empty one.
 
         Raises
         ------
         UsageError
-            There is none of that id.
+            There is no result with that id.
         """
         for result in self.held:
             if id_ in ("", result.id):
@@ -349,7 +349,7 @@ _SOURCES: Final = (
     "twin/whatif/*",
     "web/**/*",
 )
-"""Sources that decide what is worked out, and what pages of it are made."""
+"""Sources that determine the computed values and the pages made from them."""
 _FEW_RUNS: Final = 1000
 """A record with fewer runs is short."""
 _LEVEL: Final = 1
@@ -358,7 +358,7 @@ _LEVEL: Final = 1
 
 @dataclass(slots=True)
 class AfreshComparison:
-    """Kept values compared with those worked out from nothing: how many, and which differ."""
+    """Kept values compared with those computed from scratch: their number, and which differ."""
 
     values: int = 0
     differing: list[str] = field(default_factory=list)
@@ -370,7 +370,7 @@ _comparison: ContextVar[AfreshComparison | None] = ContextVar("comparison", defa
 
 @contextmanager
 def afresh() -> Iterator[AfreshComparison]:
-    """Work out from nothing what is asked for meanwhile; what was kept is compared with it."""
+    """Compute from scratch what is asked for in the block, and compare it with the kept values."""
     comparison = AfreshComparison()
     token = _comparison.set(comparison)
     try:
@@ -390,30 +390,30 @@ def compared_afresh(wanted: bool, tell: Callable[[str], object]) -> Iterator[Non
     values, differing = plural(comparison.values, "kept value", ","), comparison.differing
     if differing:
         tell(
-            f"judged from nothing: {len(differing)} of {values} differ ({', '.join(differing)}). "
-            "That is a defect of Trimtab; what was judged now is kept"
+            f"judged from scratch: {len(differing)} of {values} differ ({', '.join(differing)}). "
+            "That is a defect of Trimtab; the new values are kept"
         )
     elif not comparison.values:
-        tell("judged from nothing: nothing was kept that still holds")
+        tell("judged from scratch: no kept value is still valid")
     else:
-        tell(f"judged from nothing: {values} compared, all the same")
+        tell(f"judged from scratch: {values} compared, all equal")
 
 
 def is_afresh() -> bool:
-    """Return whether everything is worked out from nothing now."""
+    """Return whether everything is currently computed from scratch."""
     return _comparison.get() is not None
 
 
 _read_before: ContextVar[dict[tuple[object, ...], Any] | None] = ContextVar("read", default=None)
-"""What the outermost look and those within it have read of the record."""
+"""Rows of the record that the outermost look and those within it have read."""
 
 
 @dataclass
 class Keeping:
     """One look at a site's record; ``of_short`` as `keeping` has it.
 
-    What it and the looks that it lies in have read of the record is not read again, as long as the
-    sums of those rows are the same.
+    Rows that it or an enclosing look has read are not read again as long as their sums are the
+    same.
     """
 
     store: Store
@@ -515,7 +515,7 @@ class Keeping:
             comparison.differing.append(noun)
 
     def keep(self) -> None:
-        """Keep what was made, as far as what it rests on is as it was."""
+        """Keep the values that were made, as far as the rows that they depend on are unchanged."""
         if not self._made:
             return
         now = self.store.sums(self.site)
@@ -530,7 +530,7 @@ class Keeping:
 
 
 def is_long(sums: Sums) -> bool:
-    """Return whether a record is so long that what is worked out of it is kept."""
+    """Return whether a record is so long that values computed from it are kept."""
     return sum(count for count, _ in sums.runs.values()) >= _FEW_RUNS
 
 
@@ -568,5 +568,5 @@ def _digest(rests_on: object) -> str:
 
 
 def _version() -> str:
-    """Return the digest of the sources that decide what is worked out."""
+    """Return the digest of the sources that determine the computed values."""
     return source_digest(*_SOURCES)

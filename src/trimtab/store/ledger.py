@@ -38,14 +38,14 @@ class ActingRecords(Connections):
         until: datetime,
         gone: Callable[[str], bool],
     ) -> int:
-        """Take the right to act on a site, and return its token: higher than every one before.
+        """Take the right to act on a site, and return its token: higher than all earlier ones.
 
         Parameters
         ----------
         until
-            Aware; after that anybody may take it.
+            End of the right, aware; after that any process may take it.
         gone
-            Whether a process is known to be no more.
+            Whether a process is known to have ended.
 
         Raises
         ------
@@ -63,9 +63,9 @@ class ActingRecords(Connections):
             held = connection.execute(select(schema.acting).where(table.site == number)).one()
             if held.holder and held.until > now and held.holder != holder and not gone(held.holder):
                 raise RefusedError(
-                    f"{site} is acted on by {held.holder} until {held.until.isoformat()}",
+                    f"{held.holder} has the right to act on {site} until {held.until.isoformat()}",
                     code="site-acted-on-elsewhere",
-                    hint="wait until it has ended; of a process that is gone the right lapses then",
+                    hint="wait until it has ended; the right of a process that is gone lapses then",
                 )
             connection.execute(
                 update(schema.acting).where(table.site == number).values(holder=holder, until=until)
@@ -90,7 +90,7 @@ class ActingRecords(Connections):
             connection.execute(update(schema.acting).where(*this).values(holder=None, until=None))
 
     def put_action(self, action: Action) -> None:
-        """Keep an action, in place of what was kept under its id."""
+        """Store an action, in place of one with the same id."""
         reason = action.instruction.reason
         values = {
             **row_of(
@@ -124,9 +124,9 @@ class ActingRecords(Connections):
         Parameters
         ----------
         kinds
-            Only these; ``None``: all.
+            Only actions of these kinds; ``None``: all.
         limit
-            At most so many, the newest of them; ``None``: all.
+            Maximum number of actions, the newest; ``None``: all.
         """
         query = between(_of_site(site), schema.action.c.at, since, until)
         if kinds is not None:
@@ -140,12 +140,12 @@ class ActingRecords(Connections):
         return tuple(_to_action(row, site) for row in ordered)
 
     def action(self, site: str, prefix: str) -> Action:
-        """Return the action whose id begins so.
+        """Return the action whose id begins with a prefix.
 
         Raises
         ------
         UsageError
-            There is none, or there are several.
+            There is no such action, or there are several.
         """
         table = schema.action.c
         wanted = table.id >= prefix, table.id < prefix + "\x7f"
@@ -181,14 +181,14 @@ def _to_action(row: Row[Any], site: str) -> Action:
 
 
 REMEMBERED: Final = timedelta(days=400)
-"""So far back goes the part of the ledger that decisions rest on."""
+"""Length of the part of the ledger that decisions are based on."""
 
 
 class AlertRecords(Connections):
     """The part of the store that alerting reads and writes."""
 
     def add_alert(self, alert: Alert) -> bool:
-        """Keep an alert and return whether it was new; one that is kept stays as it is."""
+        """Store an alert and return whether it was new; a stored one stays as it is."""
         row = row_of(
             alert,
             schema.alert,
@@ -202,7 +202,7 @@ class AlertRecords(Connections):
             return connection.execute(insertion).rowcount == 1
 
     def put_delivery(self, alert: str, delivery: Delivery) -> bool:
-        """Keep how far an alert has come on its way to one receiver; false: no such alert is kept.
+        """Store the state of delivery of an alert to one receiver; false: no such alert is stored.
 
         Parameters
         ----------

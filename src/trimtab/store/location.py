@@ -1,4 +1,4 @@
-"""Where a store and the files of purges lie: defaults, URLs and paths, and unsuitable file systems.
+"""Places of a store and of the files of purges: defaults, URLs, paths, unsuitable file systems.
 
 No database library is imported here: ``trimtab --help`` names the default.
 """
@@ -19,7 +19,7 @@ from trimtab.base.units import is_digits
 
 FILE_NAME = "trimtab.db"
 SYSTEM_DIRECTORY: Final = Path("/var/lib/trimtab")
-"""Root's: store, journals, keys. Nobody else may write into it (docs/install.md)."""
+"""Root's directory of store, journals and keys; no other user may write in it (docs/install.md)."""
 
 _POSTGRESQL = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://")
 STORE_VARIABLE: Final = "TRIMTAB_STORE"
@@ -103,7 +103,8 @@ def locate(
     Raises
     ------
     UsageError
-        It is none of these, names a database in memory, or is relative to a directory that is gone.
+        It has none of these forms, names a database in memory, or is relative to a directory that
+        no longer exists.
     """
     environment = os.environ if environment is None else environment
     text = os.fspath(url) if url is not None else default_url(environment)
@@ -173,8 +174,7 @@ def _refuse_one(path: Path, real: str, mounts: Sequence[Mount]) -> None:
     mount = find_mount(mounts, real)
     if mount is not None and (reason := why_not(mount.fs_type)):
         raise RefusedError(
-            f"the store {path} would lie on {mount.mount_point}, which is {mount.fs_type}, "
-            f"{reason}",
+            f"the store {path} would be on {mount.mount_point}, which is {mount.fs_type}, {reason}",
             code="store-on-shared-file-system",
             hint="put it on a disk of this host with --store or TRIMTAB_STORE; "
             "for several hosts use postgresql://",
@@ -255,7 +255,7 @@ VARIABLE: Final = "TRIMTAB_PURGE"
 
 @dataclass(frozen=True, slots=True)
 class PurgePlace:
-    """A directory of root's, closed to everybody else.
+    """A directory of root that is closed to other users.
 
     It holds the signing key, the journals and the arming files of purges.
 
@@ -272,7 +272,7 @@ class PurgePlace:
 
     @property
     def key(self) -> Path:
-        """The file of the secret that plans are signed with."""
+        """The file with the secret key that signs plans."""
         return self.directory / "key"
 
     @property
@@ -282,23 +282,23 @@ class PurgePlace:
 
 
 def purge_place(path: str | os.PathLike[str] | None = None) -> PurgePlace:
-    """Return the place that is given, else that of ``$TRIMTAB_PURGE``, else the system's own."""
+    """Return the given place, else that of ``$TRIMTAB_PURGE``, else the system's default."""
     named = path or os.environ.get(VARIABLE)
     return PurgePlace(Path(os.path.abspath(named)) if named else DEFAULT)  # noqa: PTH100
 
 
 def prepared(place: PurgePlace) -> PurgePlace:
-    """Return a place whose directories are there, 0700.
+    """Return a place after creating its directories, with mode 0700, if they are missing.
 
     Raises
     ------
     UnreadableError
-        They cannot be made.
+        They cannot be created.
     """
     with system_errors(
         f"{visible(place.directory)} cannot be made",
         code="place-unwritable",
-        hint=f"set {VARIABLE} to a directory of root's",
+        hint=f"set {VARIABLE} to a directory owned by root",
     ):
         for directory in (place.directory, place.journals):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)

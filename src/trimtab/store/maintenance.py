@@ -1,8 +1,8 @@
 """Maintenance of a store: copies it into an empty one, checks it, and removes what has expired.
 
 A copy may be of another kind: from SQLite to PostgreSQL, or back. A check only reads: the database,
-the checksums of its rows, and whether every raw output is there. Snapshots, raw outputs' content
-and alerts that are over expire at the end of their retention.
+the checksums of its rows, and whether every raw output exists. Snapshots, raw outputs' content and
+resolved alerts expire at the end of their retention.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What was copied.
+    """Numbers of rows and raw outputs that were copied.
 
     Attributes
     ----------
@@ -106,8 +106,8 @@ class CopyRecords(Connections):
             lost = lost_rows(source)
             if lost["site"].damaged:
                 raise UnreadableError(
-                    f"the store {self.location} has a damaged row of a site, on which all that is "
-                    "kept of it rests",
+                    f"the store {self.location} has a damaged row of a site, on which all data of "
+                    "the site depends",
                     code="store-rows-damaged",
                     hint="restore a backup",
                 )
@@ -201,9 +201,9 @@ class DamagedRun:
     Attributes
     ----------
     id, probe, kind, comparability
-        As the damaged row has them; `comparability` names the series.
+        Values of the damaged row; `comparability` names the series.
     raw_is_whole
-        Whether its raw outputs are there and match their hashes: it can be imported from them.
+        Whether its raw outputs exist and match their hashes, so that it can be imported from them.
     """
 
     id: str
@@ -230,7 +230,7 @@ class StoreTable:
 
 @dataclass(frozen=True, slots=True)
 class StoreCheck:
-    """What is intact in a store, and what is damaged.
+    """Intact and damaged parts of a store.
 
     Attributes
     ----------
@@ -252,7 +252,7 @@ class StoreCheck:
 
 
 def check(connection: Connection, raw: RawDirectory, *, contents: bool) -> StoreCheck:
-    """Return what is damaged; it is only read."""
+    """Return the damage of a store, which is only read."""
     connection.execution_options(**UNCHECKED)
     database_problems: list[str] = []
 
@@ -278,7 +278,7 @@ def check(connection: Connection, raw: RawDirectory, *, contents: bool) -> Store
 
 
 def problems(connection: Connection, raw: RawDirectory, *, contents: bool) -> Iterator[str]:
-    """Yield what is wrong with the database and the raw outputs, in plain words."""
+    """Yield the problems of the database and the raw outputs as text."""
     for line in structure_problems(connection):
         yield Message("database-damaged", f"the database is damaged: {line}")
     if connection.dialect.name == "sqlite":
@@ -325,25 +325,25 @@ def _damaged_run(connection: Connection, raw: RawDirectory, number: int) -> Dama
 
 
 AT_ONCE: Final = 200
-"""Rows in one transaction, so that nobody waits long for the store."""
+"""Rows in one transaction, so that other processes do not wait long for the store."""
 ALERTS_AT_LEAST: Final = timedelta(days=30)
 """Younger alerts stay, however short the retention: some may still wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """How much was removed.
+    """Numbers of what was removed.
 
     Attributes
     ----------
     snapshots
-        How many.
+        Number of snapshots.
     outputs
-        Raw outputs whose content is gone.
+        Number of raw outputs whose content was removed.
     files, removed_bytes
-        Of their content, compressed.
+        Number and size of the files of their content, compressed.
     alerts
-        How many.
+        Number of alerts.
     """
 
     snapshots: int = 0

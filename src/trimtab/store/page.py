@@ -131,7 +131,7 @@ def _facts(run: Run, store: str) -> list[tuple[str, str]]:
     if isinstance(spec, dict):
         facts.insert(5, ("asked", ", ".join(f"{key} {value}" for key, value in spec.items())))
     reported = run.parameters.get("told")
-    if isinstance(reported, dict) and not run.samples:  # an explanatory run has all of it there
+    if isinstance(reported, dict) and not run.samples:  # an explanatory run has it all there
         facts.insert(
             -2,
             ("reported", ", ".join(f"{key} {_in_short(value)}" for key, value in reported.items())),

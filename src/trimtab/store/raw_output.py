@@ -27,7 +27,7 @@ from trimtab.base.trusted_file import opened, synchronise, synchronise_file_syst
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
 YOUNG_S: Final = 3600.0
-"""How long after it was put content is safe from removal, whether a row names it or not."""
+"""Time for which new content is safe from removal, whether a row names it or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class RawDirectory:
     path: Path
 
     def file(self, sha256: str) -> Path:
-        """Return where the content with that hash lies.
+        """Return the path of the content with that hash.
 
         Raises
         ------
@@ -54,7 +54,7 @@ class RawDirectory:
 
     @staticmethod
     def name_of(content: bytes) -> str:
-        """Return the sha256 under which a content lies."""
+        """Return the sha256 that is the name of a content."""
         return hashlib.sha256(content).hexdigest()
 
     def put(self, content: bytes) -> str:
@@ -84,13 +84,13 @@ class RawDirectory:
         """Put contents, given by their sha256; all are on stable storage when this returns.
 
         Two ``syncfs`` serve all of them, where `put` waits for the device twice for each: seconds
-        instead of minutes for an archive. (Before Linux 5.8 it does not report failed writes;
-        what was imported can be imported again, and `Store.check` finds what is missing.)
+        instead of minutes for an archive. (Before Linux 5.8 it does not report failed writes; an
+        import can be repeated, and `Store.check` finds missing content.)
 
         Raises
         ------
         UnreadableError
-            One could not be written; those before it may have been.
+            A content could not be written; earlier ones may have been.
         """
         parts: list[tuple[Path, Path]] = []
         file = self.path
@@ -120,7 +120,7 @@ class RawDirectory:
         Raises
         ------
         UnreadableError
-            The file is missing, cannot be read or is not what was kept; its name is said.
+            The file, which the error names, is missing, unreadable or not what was stored.
         """
         if sha256 == EMPTY_SHA256:
             return b""
@@ -145,9 +145,9 @@ class RawDirectory:
         return content
 
     def remove(self, sha256: str) -> int | None:
-        """Remove content and return the bytes of its file; ``None`` where none was removed.
+        """Remove content and return the bytes of its file; ``None`` if nothing was removed.
 
-        What was put within `YOUNG_S` stays: the row that names it may be on its way.
+        Content younger than `YOUNG_S` stays: the row that names it may be on its way.
 
         Raises
         ------
@@ -202,7 +202,7 @@ def _make_directory(directory: Path, *, durable: bool = True) -> None:
 
 
 def _touched(file: Path) -> bool:
-    """Return whether the file is there; it is young again, which keeps it from being removed."""
+    """Return whether the file exists, and renew its age, which keeps it from being removed."""
     try:
         os.utime(file)
     except FileNotFoundError:
@@ -257,7 +257,7 @@ def _decompressed(compressed: bytes, size_bytes: int) -> bytes | None:
 def _cannot(verb: str, file: Path, error: OSError) -> UnreadableError:
     hint = f"see who may {verb} in {file.parent}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = f"free space for {file.parent}; what was kept before is whole"
+        hint = f"free space for {file.parent}; earlier data is intact"
     return UnreadableError(
         f"cannot {verb} the raw output {file}: {error.strerror}",
         code="raw-output-inaccessible",

@@ -2,18 +2,18 @@
 
 ::
 
-    site 1──n run 1──n output    what was run, and the hash of what it printed
+    site 1──n run 1──n output    a command that ran, and the hash of its output
                   1──n sample    each number, with the output and line that it came from
          1──n snapshot           one compressed Arrow batch of telemetry each
-         1──n snapshot_base      a snapshot kept whole, where others hold what differs from it
-         1──n event              what happened
-         1──n slot               what was due: the run, snapshots and verdicts that came of it
-         1──1 lease              which process watches the site
-         1──n incident           as it was last found, with its explanation
-         1──n action             what was done to it, before and after
-         1──1 acting             which process may, and how many had the right before
-         1──n alert              an alert of it, and who got it
-         1──n derived            what was worked out of the rest: dropping it loses nothing
+         1──n snapshot_base      a snapshot stored whole; others store their differences from it
+         1──n event              an entry of the log book
+         1──n slot               a due item: the run, snapshots and verdicts that resulted
+         1──1 lease              the process that watches the site
+         1──n incident           an incident as last found, with its explanation
+         1──n action             a change made to the site, with the values before and after
+         1──1 acting             the process with the right to act, and how many had it before
+         1──n alert              an alert, and its deliveries
+         1──n derived            a value computed from the rest: dropping it loses nothing
 
 Rows refer to one another by small integers (``number``): a sample is about 60 bytes. People and
 programs name a run by its ``id``, a UUIDv7, of which any unique prefix will do.
@@ -115,7 +115,7 @@ class PlainJson(TypeDecorator[Any]):
 
 
 def _damaged(noun: str, error: Exception) -> UnreadableError:
-    """Return that a value is none of its column's kind: the row is damaged."""
+    """Return the error for a value that is not of its column's kind: the row is damaged."""
     return UnreadableError(
         f"the store holds a value that is no {noun}: {error}",
         code="store-rows-damaged",
@@ -127,10 +127,10 @@ REVISIONS: Final = ("0001",)
 """Every revision that this program knows, oldest first."""
 HEAD: Final = REVISIONS[-1]
 VERSION_TABLE: Final = "trimtab_schema"
-"""Where the revision stands. Not Alembic's default name: a database of another program that uses
+"""Table of the revision. Not Alembic's default name: a database of another program that uses
 Alembic must not be taken for ours."""
 UNRELEASED_TABLE: Final = "trimtab_revision"
-"""Where it stood in stores of unreleased versions, whose revisions had the numbers of today's."""
+"""Its table in stores of unreleased versions, whose revisions had the numbers of today's."""
 
 NAMING: Final = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -142,7 +142,7 @@ NAMING: Final = {
 CHECKSUM: Final = "checksum"
 """The column of a row's checksum."""
 UNCHECKED: Final = {"unchecked": True}
-"""Of a column that the checksum does not cover."""
+"""Mark of a column that the checksum does not cover."""
 
 _encode = json.JSONEncoder(
     separators=(",", ":"), default=lambda data: ["bytes", len(data), zlib.crc32(data)]
@@ -232,7 +232,7 @@ site = Table(
     Column("identity", AnyText),
     Column("path", AnyText),
     Column("timezone", AnyText),
-    # When its incidents were last looked for, and the last run that was looked at.
+    # Time of the last search for incidents, and of the last run that it included.
     Column("judged_at", UtcMicroseconds),
     Column("judged_until", UtcMicroseconds),
     _checksum(),
@@ -281,7 +281,7 @@ output = Table(
     Column("started_at", UtcMicroseconds),
     Column("elapsed_s", Double),
     _required("truncated", Boolean),
-    # When its content was removed; what is known of it stays.
+    # When its content was removed; its description stays.
     Column("pruned_at", UtcMicroseconds, info=UNCHECKED),
     _checksum(),
     sqlite_with_rowid=False,
@@ -426,7 +426,7 @@ acting = Table(
     "acting",
     metadata,
     Column("site", ForeignKey("site.number"), primary_key=True, autoincrement=False),
-    # Raised whenever somebody takes the right to act: an actor with a lower one is refused.
+    # Raised whenever a process takes the right to act: a process with a lower one is refused.
     _required("token", BigInteger),
     Column("holder", AnyText),
     Column("until", UtcMicroseconds),
@@ -467,7 +467,7 @@ derived = Table(
     "derived",
     metadata,
     *_of_site(_required("noun", AnyText)),
-    # Digest of all that it was worked out of.
+    # Digest of all that it was computed from.
     _required("basis", Text),
     _required("document", LargeBinary),
     _checksum(),

@@ -1,4 +1,4 @@
-"""Slots and leases: what was due and what came of it, and which process watches a site.
+"""Slots and leases: due items with their results, and the process that watches a site.
 
 A process is named by host, process id and start time. A store may be shared by machines with the
 same host name (clones, containers, ``localhost``), which cannot see one another's processes. So
@@ -42,7 +42,7 @@ from trimtab.store.kept import value_of
 from trimtab.store.snapshot_record import SnapshotRecords, insert_snapshots
 
 LEASE_S: Final = 1800.0
-"""A watch on another host that says nothing for so long is taken to be gone."""
+"""Time without a renewal after which a watch on another host is taken to have ended."""
 
 
 def lease_end(now: datetime) -> datetime:
@@ -53,7 +53,7 @@ def lease_end(now: datetime) -> datetime:
 _START_FIELD: Final = 22
 """``starttime`` in /proc/PID/stat, in clock ticks since boot (proc(5)); counted from 1."""
 _FIRST_NAMESPACE: Final = "pid:[4026531836]"
-"""That of the machine itself: ``PROC_PID_INIT_INO`` in Linux's include/linux/proc_ns.h."""
+"""Namespace of the machine itself: ``PROC_PID_INIT_INO`` in Linux's include/linux/proc_ns.h."""
 _MACHINE_CHARACTERS: Final = 16
 
 
@@ -63,16 +63,17 @@ def this_process(root: Path = Path("/")) -> str:
     Parameters
     ----------
     root
-        Of the tree that holds ``proc``, ``etc`` and ``sys``.
+        Root of the tree with ``proc``, ``etc`` and ``sys``.
     """
     return f"{platform.node()}:{os.getpid()}:{_start(os.getpid(), root)}:{_place(root)}"
 
 
 def is_gone(holder: str, root: Path = Path("/")) -> bool:
-    """Return whether a process is known to be no more: of this place, and not there.
+    """Return whether a process is known to have ended: it was on this host and no longer exists.
 
-    The start tells a process from a later one with the same number, also after a reboot. Of
-    another place nothing is known here, nor of a process that was named in another way.
+    The start distinguishes a process from a later one with the same number, also after a reboot.
+    Nothing is known of processes on other hosts or in other PID namespaces, nor of names of another
+    form.
     """
     parts = holder.rsplit(":", 3)
     if len(parts) != 4 or not parts[1].isdecimal():
@@ -84,7 +85,7 @@ def is_gone(holder: str, root: Path = Path("/")) -> bool:
 
 
 def _place(root: Path) -> str | None:
-    """Return what tells this machine and namespace from all others; ``None`` if nothing does."""
+    """Return an identifier of this machine and PID namespace; ``None`` if none can be had."""
     try:
         namespace = str((root / "proc/self/ns/pid").readlink())
         boot = (root / "proc/sys/kernel/random/boot_id").read_text().strip()
@@ -101,9 +102,9 @@ def _place(root: Path) -> str | None:
 def _machine(root: Path) -> str | None:
     """Return the name of an installation on its hardware; ``None`` if it has none.
 
-    machine-id(5) is to be unique, and a copied disk has its original's all the same: the
-    hardware's own, where it may be read, tells those two apart. The page asks that machine-id is
-    shown to nobody as it is.
+    machine-id(5) should be unique, but a copied disk has its original's: the hardware's own id,
+    where it may be read, distinguishes the two. The manual page asks that machine-id is never shown
+    as it is.
     """
     names: list[str] = []
     for name in ("etc/machine-id", "sys/class/dmi/id/product_uuid"):
@@ -115,7 +116,7 @@ def _machine(root: Path) -> str | None:
 
 
 def _start(number: int, root: Path) -> str:
-    """Return boot and tick at which a process started; ``gone`` when there is none."""
+    """Return boot and tick at which a process started; ``gone`` if it does not exist."""
     try:
         text = (root / "proc" / str(number) / "stat").read_text(errors="replace")
         boot = (root / "proc/sys/kernel/random/boot_id").read_text().strip()[:8]
@@ -128,38 +129,38 @@ def _start(number: int, root: Path) -> str:
 
 
 class SlotState(StrEnum):
-    """How far a slot has come."""
+    """State of a slot."""
 
     BEGUN = "begun"
     """No slot: from this time on the item is watched, by the schedule in ``detail``."""
     STARTED = "started"
-    """Under way; or its watch ended before it did."""
+    """It is running, or its watch ended before it did."""
     DONE = "done"
-    """It ran; how that went is its run's to say."""
+    """It ran; its run has the outcome."""
     MISSED = "missed"
     """It was not started in time."""
     FAILED = "failed"
-    """It was started, or was to be, and nothing can be told from it."""
+    """It was started, or was to be, without a usable result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One time at which an item of a site was due, with everything that came of it.
+    """One time at which an item of a site was due, with its results.
 
     Attributes
     ----------
     item
         ``probe:NAME`` or ``snapshot``.
     due_at
-        As the schedule says, without jitter.
+        Time by the schedule, without jitter.
     run
-        Id of the run; one that was missed has a run too, which says that nothing was measured.
+        Id of the run; a missed slot has a run too, which says that nothing was measured.
     before, after
         Ids of the snapshots around the probe; a snapshot that was due is ``after``.
     verdicts
-        On the run, with what was known then.
+        Verdicts on the run, as known at that time.
     detail
-        In words: why the state is what it is, what is missing.
+        Reason for the state, and missing parts, as text.
     holder
         The process that started it.
     """
@@ -237,9 +238,9 @@ class WatchState:
     Attributes
     ----------
     lease
-        Of the process that watches it; ``None`` where none does.
+        Lease of the process that watches it; ``None`` if none does.
     items
-        The next one first.
+        Its scheduled items, the next one first.
     """
 
     site: str
@@ -250,10 +251,10 @@ class WatchState:
 
 
 def put_slot(connection: Connection, slot: Slot) -> bool:
-    """Return whether the slot was put in place of nothing, or of one that the holder had started.
+    """Store a slot if it is new or its holder had started it; return whether it was stored.
 
-    What has ended stays as it is, and so does what another process has started. A miss gives way
-    to what came of the slot after all, see `claim_slot_row`.
+    A slot that has ended stays as it is, and so does one that another process has started. A missed
+    slot is replaced by a later result, see `claim_slot_row`.
     """
     number = site_number(connection, slot.site)
     values = _row(slot, number)
@@ -275,8 +276,8 @@ def _changed(
 ) -> bool:
     """Return whether the slot met the condition, and was changed.
 
-    Asked and changed in one statement: a takeover by another host that comes in between waits for
-    it, or is seen by it, on PostgreSQL too.
+    Condition and change are one statement: a simultaneous takeover by another host waits for it, or
+    is seen by it, on PostgreSQL too.
     """
     change = update(schema.slot).where(*this, condition).values(values)
     if connection.execute(change).rowcount != 1:
@@ -286,7 +287,7 @@ def _changed(
 
 
 def _may_be_put(slot: Slot) -> ColumnElement[bool]:
-    """Return the condition on what is there in the slot's place."""
+    """Return the condition on the present row in the slot's place."""
     table = schema.slot.c
     same_owner = and_(
         table.state == SlotState.STARTED.value, table.holder.is_not_distinct_from(slot.holder)
@@ -297,10 +298,10 @@ def _may_be_put(slot: Slot) -> ColumnElement[bool]:
 
 
 def claim_slot_row(connection: Connection, slot: Slot) -> bool:
-    """Return whether the slot is now its holder's: there was none, or one that had not ended.
+    """Claim a slot that is new or has not ended for its holder; return whether that succeeded.
 
-    One that was missed is claimed as well, and the run that said so goes: a clock that was ahead
-    for a while has missed all slots up to there, and their time still comes.
+    A missed slot is claimed as well, and the run that records the miss is removed: a clock that was
+    ahead for a while has missed all slots up to that time, which are still to come.
     """
     number = site_number(connection, slot.site)
     this, values, state = _this(slot, number), _row(slot, number), schema.slot.c.state
@@ -436,7 +437,7 @@ class WatchRecords(SnapshotRecords):
                 lease = lease_of(connection, site)
                 since = lease and f"{process_text(lease.holder)} since {lease.taken_at.isoformat()}"
                 raise RefusedError(
-                    f"{site} is watched by {since or 'nobody: the lease was released'}",
+                    f"{site} is watched by {since or 'no process: the lease was released'}",
                     code="site-watched-elsewhere",
                     hint="this watch was held up for longer than its lease; start it again",
                 )
@@ -451,19 +452,19 @@ class WatchRecords(SnapshotRecords):
         snapshots: Mapping[str, Snapshot] = _NOTHING,
         event: Event | None = None,
     ) -> bool:
-        """Keep how far a slot has come, with what came of it, and return whether it was kept.
+        """Store the state of a slot with its results, and return whether they were stored.
 
-        Everything is one transaction: all of it is kept, or nothing. Raw outputs are on stable
-        storage before it. With the state `SlotState.STARTED` a part is kept and the slot goes on.
-        What is kept under the id of the run, of a snapshot or of the event stays as it is. Where
-        the slot has ended before, or another process has started it, nothing is kept.
+        Everything is one transaction: all of it is stored, or nothing. Raw outputs are on stable
+        storage before it. With the state `SlotState.STARTED` a part is stored and the slot goes on.
+        A run, snapshot or event whose id is stored already stays as it is. If the slot has ended
+        before, or another process has started it, nothing is stored.
 
         Parameters
         ----------
         slot
             All its fields; ``holder`` as it was claimed.
         others
-            What was measured with the run.
+            Other runs, measured with this one.
         snapshots
             Id to snapshot.
         """
@@ -494,7 +495,7 @@ class WatchRecords(SnapshotRecords):
     ) -> tuple[Slot, ...]:
         """Return the slots of a site that were due within a stretch, the oldest first.
 
-        What only says from when on an item is watched (`SlotState.BEGUN`) is left out.
+        Marks of the time from which an item is watched (`SlotState.BEGUN`) are left out.
 
         Parameters
         ----------
@@ -525,9 +526,9 @@ class WatchRecords(SnapshotRecords):
         Parameters
         ----------
         until
-            Leaves out what was due after this time.
+            Leaves out slots due after this time.
         state
-            Only those that have come so far.
+            Only slots in this state.
         """
         table = schema.slot.c
         query = _of_site(site).where(table.item == item)
@@ -557,14 +558,14 @@ class WatchRecords(SnapshotRecords):
         until: datetime,
         gone: Callable[[str], bool] = lambda holder: False,
     ) -> Lease | None:
-        """Take the lease on a site and return ``None``; or return the lease that stands against it.
+        """Take the lease on a site and return ``None``; or return the lease that prevents it.
 
         Parameters
         ----------
         now, until
             Aware; a lease whose ``until`` is past is taken over.
         gone
-            Whether a holder is known to be no more.
+            Whether a holder is known to have ended.
         """
         wanted = Lease(site, holder, now, until)
         while True:  # each time that it is lost in between, another process took or renewed it

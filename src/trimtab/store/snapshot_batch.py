@@ -16,10 +16,11 @@ random counters each take 7 bytes a reading, 14 without, and one target takes 2 
 column by column, as Arrow itself can, takes 8 KiB for that. The checksum of zlib is needed
 besides: a single wrong bit can make an Arrow reader abort the process.
 
-From one snapshot of a site to the next little but numbers change. So of snapshots that have the
-same rows one is kept whole, the base, and of each the rows whose values are others than the base's
-(`Base.changes`), in the same form: ``after`` (how many rows behind the one before, in the order of
-readings), ``number``, ``integer`` (the difference) and ``text``. That is a fifth of the bytes.
+From one snapshot of a site to the next little but numbers change. So of snapshots with the same
+rows one is stored whole, the base, and of each other one only the rows whose values differ from the
+base's (`Base.changes`), in the same form: ``after`` (number of rows after the previous one, in the
+order of readings), ``number``, ``integer`` (the difference) and ``text``. That is a fifth of the
+bytes.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _WORDS = (
 _VALUES: Final = ("number", "integer", "text")
 _AT_ONCE: Final = 500
 _FAST: Final = 1
-"""Of zlib: in a third of the time changes take a twentieth more space."""
+"""Compression level of zlib: a third of the default's time for a twentieth more space."""
 _SETTING, _HOST, _HOST_READING, _HOST_SETTING = "setting", "host", "host reading", "host setting"
 _Settings = Mapping[str, Setting | NotAvailable]
 _Row = tuple[Any, ...]
@@ -151,11 +152,11 @@ class Base:
     Attributes
     ----------
     frame, values
-        As `frame_of` returns it.
+        The rows as `frame_of` returns them, and their values.
     order
-        Of its rows, as changes have it.
+        Order of its rows, as changes have it.
     batch, digest
-        As it is kept, and its SHA-256 in hexadecimal.
+        Its stored form, and the SHA-256 of that in hexadecimal.
     """
 
     frame: pl.DataFrame
@@ -173,7 +174,7 @@ class Base:
     def with_values(self, values: Values) -> Self:
         """Return a base with the same rows and other values.
 
-        From one that is near in time less has changed.
+        A base that is near in time has fewer changes.
         """
         import numpy as np
 
@@ -185,7 +186,7 @@ class Base:
 
     @classmethod
     def read(cls, batch: bytes, digest: str) -> Self:
-        """Return a base that was kept.
+        """Return a stored base.
 
         Raises
         ------
@@ -214,10 +215,10 @@ class Base:
         )
 
     def changes(self, values: Values) -> bytes:
-        """Return the batch of a snapshot that fits: the rows whose values are others.
+        """Return the batch of a snapshot that fits: the rows whose values differ.
 
-        Integers stand as the difference, modulo 2^64: what is alike in each target and small is
-        small when compressed.
+        Integers are stored as the difference, modulo 2^64: small differences that are alike in all
+        targets compress well.
         """
         import numpy as np
         import polars as pl
@@ -250,7 +251,7 @@ def _order(frame: pl.DataFrame) -> np.ndarray:
     import numpy as np
     import polars as pl
 
-    # All targets' values of one reading side by side: what is alike compresses well.
+    # All targets' values of one reading side by side: similar values compress well.
     first = frame.with_row_index("row").select(pl.col("row").first().over("name", "label"))
     return np.argsort(first.to_series().to_numpy(), kind="stable")
 
@@ -261,9 +262,9 @@ def frame_of_batch(batch: bytes, base: Base, at: datetime) -> pl.DataFrame:
     Parameters
     ----------
     base
-        Of which the batch holds the changes.
+        The base that the changes in the batch refer to.
     at
-        Of the snapshot, for the message.
+        Time of the snapshot, for the message.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""The store: the only door to what is kept.
+"""The store: the only access to stored data.
 
-`Store` joins the parts that other files of this room define. Two are defined here: values worked
-out of a site's rows, with the sums that show whether they still hold, and counts of runs, slots and
-actions.
+`Store` joins the parts that other files of this room define. Two are defined here: values computed
+from a site's rows, with the sums that show whether they are still valid, and counts of runs, slots
+and actions.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from trimtab.store.slot import WatchRecords
 
 
 class DerivedRecords(Connections):
-    """The part of the store that can be dropped: all of it is worked out again."""
+    """The part of the store that can be dropped: all of it is computed again."""
 
     def sums(self, site: str) -> Sums:
         """Return sums of the checksums of a site's rows; no value is read, so none is checked."""
@@ -93,7 +93,7 @@ class DerivedRecords(Connections):
             )
 
     def derived(self, site: str, *nouns: str) -> dict[str, Derived]:
-        """Return what is kept under some nouns; a damaged row is as good as none."""
+        """Return the values stored under some nouns; a damaged row counts as none."""
         table = schema.derived
         query = of_site(select(table), table, site).where(table.c.noun.in_(nouns))
         with self._reading() as connection:
@@ -105,14 +105,14 @@ class DerivedRecords(Connections):
         }
 
     def keep_derived(self, site: str, values: Mapping[str, Derived]) -> None:
-        """Keep values under their nouns, in place of those before.
+        """Keep values under their nouns, in place of the previous ones.
 
-        None is kept if another process kept one of them at the same moment.
+        No value is kept if another process kept one of them at the same moment.
 
         Raises
         ------
         UnreadableError
-            Nobody may write there, or another process writes: that is not waited for.
+            The store cannot be written, or another process is writing: that is not waited for.
         """
         table = schema.derived
         if not values:
@@ -130,7 +130,7 @@ class DerivedRecords(Connections):
             )
 
     def drop_derived(self, site: str | None = None) -> int:
-        """Drop what was worked out, of one site or of all; return how many values that were."""
+        """Drop the computed values of one site or of all; return their number."""
         table = schema.derived
         query = delete(table)
         if site is not None:
@@ -160,19 +160,20 @@ class CountRecords(Connections):
     """The part of the store that counts."""
 
     def run_counts(self, site: str) -> dict[tuple[str, str], int]:
-        """Return probe and status to the number of runs."""
+        """Return the number of runs by probe and status."""
         run = schema.run.c
         return self._counts(site, schema.run, run.probe, run.status)
 
     def slot_counts(self, site: str) -> dict[tuple[str, str], int]:
-        """Return item and state to the number of slots."""
+        """Return the number of slots by item and state."""
         slot = schema.slot.c
         return self._counts(site, schema.slot, slot.item, slot.state)
 
     def action_counts(self, site: str) -> dict[tuple[str, str, str | None], int]:
-        """Return policy, kind and outcome to the number of actions; ``None``: not known to end.
+        """Return the number of actions by policy, kind and outcome (``None``: not known to end).
 
-        What gave way or was killed has the outcome `INTERRUPTED`: it is no failure, and goes on.
+        An action that gave way or was killed has the outcome `INTERRUPTED`: it is no failure, and
+        is resumed.
         """
         action = schema.action.c
         was_interrupted = type_coerce(action.facts, Text).like(f'%"{INTERRUPTED}"%')
@@ -278,13 +279,13 @@ class Store(
         path: str | None = None,
         timezone: str | None = None,
     ) -> KeptSite:
-        """Return the site of that name, added when new, with what is known now filled in.
+        """Return the site of that name, added when new, with newly known fields filled in.
 
         Raises
         ------
         UsageError
-            The name already stands for a file system with another identity: two histories under
-            one name would be judged as one.
+            The name belongs to a file system with another identity: two histories under one name
+            would be judged as one.
         """
         known = {"driver": driver, "identity": identity, "path": path, "timezone": timezone}
         values = {key: value for key, value in known.items() if value is not None}
@@ -294,7 +295,7 @@ class Store(
             before = value_of(KeptSite, connection.execute(select(schema.site).where(this)).one())
             if identity is not None and before.identity not in (None, identity):
                 raise UsageError(
-                    f"site {name!r} is kept as {before.identity}; this is {identity}",
+                    f"site {name!r} is stored as {before.identity}; this is {identity}",
                     code="site-identity-differs",
                     hint="give this file system a name of its own with --site",
                 )
@@ -398,7 +399,7 @@ class Store(
         since
             Aware; leaves out runs without a time.
         limit
-            At most so many; all where ``None``.
+            Maximum number of runs; ``None``: all.
         """
         at = schema.run.c.at
         query = runs_query().order_by(at.is_(None), at.desc(), schema.run.c.id.desc()).limit(limit)
@@ -411,7 +412,7 @@ class Store(
         return tuple(to_run(row, samples.get(row.number, ()), ()) for row in records)
 
     def outputs(self, run: str) -> tuple[KeptOutput, ...]:
-        """Return what is kept of each raw output of a run, without reading their content."""
+        """Return the description of each raw output of a run, without reading the content."""
         number = self._run_row(run).number
         with self._reading() as connection:
             return outputs_of(connection, number)
@@ -472,7 +473,7 @@ class Store(
         Parameters
         ----------
         kinds
-            Of these kinds alone; empty: of all.
+            Only events of these kinds; empty: all.
         """
         query = (
             select(schema.event, schema.site.c.name.label("site_name"))
@@ -488,14 +489,14 @@ class Store(
         return tuple(to_event(row) for row in records)
 
     def add_result(self, result: KeptResult) -> None:
-        """Keep for good what a command worked out."""
+        """Store the result of a command permanently."""
         with self._writing() as connection:
             number = site_number(connection, result.site)
             row = row_of(result, schema.result, site=number)
             connection.execute(insert(schema.result).values(row))
 
     def results(self, site: str, kind: str) -> tuple[KeptResult, ...]:
-        """Return what commands worked out of one kind, the newest first."""
+        """Return the results of commands of one kind, the newest first."""
         result = schema.result.c
         query = of_site(select(schema.result), schema.result, site)
         query = query.where(result.kind == kind).order_by(result.at.desc(), result.number.desc())
@@ -506,14 +507,14 @@ class Store(
     def prune(self, site: str, before: datetime, *, now: datetime) -> Pruned:
         """Remove snapshots, the content of raw outputs and alerts of a site older than that.
 
-        Runs, samples, slots, events and what is known of each output stay. Content that a younger
+        Runs, samples, slots, events and the descriptions of outputs stay. Content that a younger
         run printed too stays as well, and so does the last alert about each subject. It can be
         interrupted at any moment and called again.
 
         Parameters
         ----------
         before
-            Aware; what is of this time or later stays.
+            Aware; data of this time or later stays.
         """
         removed = Pruned()
         while True:
@@ -524,12 +525,12 @@ class Store(
                 return removed
 
     def check(self, *, contents: bool = False) -> StoreCheck:
-        """Return what is whole of the store and what is damaged.
+        """Return the intact and damaged parts of the store.
 
         Parameters
         ----------
         contents
-            Whether to read every raw output and check its hash; otherwise only that it is there.
+            Whether to read every raw output and check its hash; otherwise only its existence.
         """
         with self._reading() as connection:
             return check(connection, self.raw, contents=contents)

@@ -1,4 +1,4 @@
-"""Pages of the twin: scenarios, what was simulated, a drive's write amplification, and sizings."""
+"""Pages of the twin: scenarios, simulations, a drive's write amplification, and sizings."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _workload(amplification: Amplification) -> str:
 
 
 def twin_run_document(twin_run: TwinRun) -> Document:
-    """Return what was stored of a simulated period, and how to continue."""
+    """Return the stored results of a simulated period, and how to continue."""
     scenario = twin_run.scenario
     count = sum(twin_run.statuses.values())
     length = format_duration((twin_run.end - twin_run.start).total_seconds())
@@ -158,7 +158,7 @@ def twin_run_document(twin_run: TwinRun) -> Document:
         f"{plural(twin_run.snapshots, 'snapshot', ',')} kept.",
         (Section("kept", tables=(document.facts(rows),)),),
         details=(f"{scenario.title}; {span} {scenario.timezone}, seed {scenario.seed}",),
-        more=("go on with:",),
+        more=("continue with:",),
         command=shell_text(["trimtab", "status", str(twin_run.site_file)]),
     )
 

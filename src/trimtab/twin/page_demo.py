@@ -5,7 +5,7 @@
     this process     simulate ──> measure a sweep on the twin ──> search incidents
     a worker         ask the twin what if ──> a list of files ──> an index ──> its horizon
 
-Both at once: with two processors the whole is there within ten seconds.
+Both run at once: with two processors the demo is complete within ten seconds.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Progress = Callable[[str, float], None]
 
 SCENARIO: Final = "perlmutter"
 CLASSES: Final = 4
-"""Classes of OSTs that are simulated one by one; each stands for many like it."""
+"""Classes of OSTs that are simulated one by one; each represents many OSTs."""
 EPOCH_S: Final = 8 * 3600.0
-"""Of the simulation, of gating, and between two runs of the probe."""
+"""Step of the simulation and of gating, and time between two runs of the probe."""
 SNAPSHOT_S: Final = 4 * 86400.0
 _PARTS: Final = {"simulating nine months": 0.6, "measuring a sweep": 0.75, "searching": 1.0}
-"""How far each step is when it has ended."""
+"""Progress of the demo at the end of each step."""
 _POLICIES: Final = "trim=never,nightly"
 _SEEDS: Final = 5
 _ASKED_S: Final = 28 * 86400.0
 _FACTORS: Final = {"nodes": (8, 16, 32, 64), "tasks_per_node": (16, 64)}
 _FILES: Final = 20_000
-"""Of the list: each stands for many like it."""
+"""Files in the list: each represents many."""
 _OWNERS: Final = 40
 _TARGET: Final = 0.6
 _HINT: Final = "free some memory, remove the directory and start it again"
@@ -119,7 +119,7 @@ def prepare_demo(directory: Path, progress: Progress, *, until_s: float | None =
 
 
 def _part(progress: Progress, step: str) -> Progress:
-    """Return what tells the progress of one step as a part of the whole."""
+    """Return a callback that reports the progress of one step as a part of the whole."""
     steps = list(_PARTS)
     before = 0.0 if step == steps[0] else _PARTS[steps[steps.index(step) - 1]]
     share = _PARTS[step] - before

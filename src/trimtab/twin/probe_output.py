@@ -173,7 +173,7 @@ _OPEN_S: Final = 0.3
 """Assumed: maximum time for creating or opening all files, part of the total time."""
 FIRST_NODE: Final = 1000
 SURVEY: Final = SurveySpec(size_bytes=SURVEY_BYTES, tests=("write", "read"))
-"""What a survey of the simulation writes and reads on each OST."""
+"""Specification of a simulated survey: what it writes and reads on each OST."""
 LAUNCHER: Final = "slurm"
 """The launcher of a simulated site's probes."""
 

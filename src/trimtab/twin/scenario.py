@@ -397,7 +397,7 @@ class ProbeLoad:
     """
 
     name: str
-    kind: ProbeKind = key(choice(get_args(ProbeKind)), "What runs.")
+    kind: ProbeKind = key(choice(get_args(ProbeKind)), "Benchmark that runs.")
     schedule: str = key(SCHEDULE, "Times of the runs, in the site's time zone.")
     nodes: int = key(_COUNT_OR_ZERO, "Client nodes.", 0)
     tasks_per_node: int = key(_COUNT_OR_ZERO, "Tasks per node.", 0)
@@ -430,7 +430,7 @@ class ScenarioChange:
     at: datetime = key(MOMENT, "When.")
     # Its kind needs all keys, so `trimtab.twin.scenario_key` sets it.
     set: Mapping[str, object] = key(TEXT, "Dotted keys to their new values.")
-    detail: str = key(TEXT, "What it is, and where it is printed.", "")
+    detail: str = key(TEXT, "Description, and source.", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,7 +448,7 @@ class Fault:
         "slow-drive: remaining fraction of its speed; filling, burst: bytes per second.",
         None,
     )
-    detail: str = key(TEXT, "What it is, and where it is printed.", "")
+    detail: str = key(TEXT, "Description, and source.", "")
 
 
 @dataclass(frozen=True, slots=True)

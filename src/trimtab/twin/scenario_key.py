@@ -268,7 +268,7 @@ def find_key(name: str, scenario: Scenario | None = None) -> Entry:
     Parameters
     ----------
     scenario
-        The scenario with the probes; without it there are none.
+        The scenario with the probes; without it no probe is known.
 
     Raises
     ------

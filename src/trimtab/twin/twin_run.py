@@ -1,10 +1,10 @@
-"""Run a scenario, and keep what a site would have seen of it.
+"""Run a scenario, and store what a site would have observed.
 
 ::
 
-    Simulation ──epoch──> probes' outputs, snapshots, events ──> store      what a site sees
-               └────────> Truth beside the store                            what was really so
-    diary and site file ──> `trimtab status NAME.toml`, `watch`, `check` ... go on where it ended
+    Simulation ──epoch──> probes' outputs, snapshots, events ──> store      what a site observes
+               └────────> Truth beside the store                            the true state
+    diary and site file ──> `trimtab status NAME.toml`, `watch`, `check` ... continue where it ended
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ if TYPE_CHECKING:
 Progress = Callable[[str, float], None]
 
 SCENARIO_FILE: Final = "scenario.toml"
-"""The scenario as it ran: the life goes on by it, whatever becomes of the preset."""
+"""The scenario as it ran: the life continues with it, even if the preset changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class TwinRequest:
-    """What is to be simulated, and where it is kept.
+    """Options of a simulation, and where its results are kept.
 
     Attributes
     ----------
     directory
-        Gets the store, the truth, the site file and the diary.
+        Receives the store, the truth, the site file and the diary.
     store_url
         Another store than the one in ``directory``.
     until_s
-        Since the scenario's start; ``None``: to its end.
+        Seconds since the scenario's start; ``None``: to its end.
     snapshot_every_s
-        Between snapshots; at least an epoch.
+        Seconds between snapshots; at least an epoch.
     closed_book
-        Keep no event of what the scenario scripts: its faults and changes.
+        Store no event of the scenario's own faults and changes.
     truth
-        Keep what was really so, beside the store.
+        Store the true state, beside the store.
     """
 
     scenario: Scenario
@@ -74,14 +74,14 @@ def run_twin(wanted: TwinRequest, *, progress: Progress) -> TwinRun:
     Raises
     ------
     UsageError
-        It is to end before it begins, or after its end.
+        It would end before its start, or after the scenario's end.
     RefusedError
-        A life is kept in the directory already, or something of the site in the store.
+        The directory already holds a life, or the store has data of the site.
     UnreadableError
         Something could not be written.
     Interrupted
-        A person or the system stopped it; what was simulated until then is kept, and the diary
-        goes on from there.
+        A user or the system stopped it; the simulation so far is stored, and the diary continues
+        from there.
     """
     scenario, directory = wanted.scenario, wanted.directory
     start = scenario.start.astimezone(UTC)
@@ -117,7 +117,7 @@ def _length_s(wanted: TwinRequest) -> float:
 
 
 def _refuse_used(directory: Path) -> None:
-    """Raise where a directory holds a life, or what a simulation left that was killed."""
+    """Raise if a directory holds a life, or leftovers of a killed simulation."""
     if Diary(directory).path.exists():
         raise RefusedError(
             f"{directory} already holds the life of a twin",
@@ -129,7 +129,7 @@ def _refuse_used(directory: Path) -> None:
 
 
 def _refuse_known(store: Store, name: str) -> None:
-    """Raise where a store has something of that site: one record cannot hold two lives."""
+    """Raise if a store has data of that site: one record cannot hold two lives."""
     if any(site.name == name for site in store.sites()):
         raise RefusedError(
             f"{store.location} already holds a site {name}",
@@ -139,9 +139,9 @@ def _refuse_known(store: Store, name: str) -> None:
 
 
 def _prepare(wanted: TwinRequest, store_url: str) -> Path:
-    """Write all that goes with the store, and return the site file.
+    """Write all files beside the store, and return the site file.
 
-    It is done before anything is simulated: what cannot be written is better known now.
+    This precedes the simulation, so that a failed write is reported early.
     """
     scenario, directory = wanted.scenario, wanted.directory.absolute()
     site_file, scenario_file = directory / f"{scenario.name}.toml", directory / SCENARIO_FILE
@@ -152,7 +152,7 @@ def _prepare(wanted: TwinRequest, store_url: str) -> Path:
 
 
 class _TwinKeeper:
-    """Keeps what instruments show while a simulation runs."""
+    """Stores the readings of instruments while a simulation runs."""
 
     def __init__(self, wanted: TwinRequest, simulation: Simulation, store: Store) -> None:
         self._wanted = wanted
@@ -172,18 +172,18 @@ class _TwinKeeper:
                 self._writer.truth.cause(cause_of(fault, [ost_name(ost) for ost in fault.osts]))
 
     def run(self, until: datetime, progress: Progress) -> None:
-        """Let time pass and keep what is seen."""
+        """Let time pass and store the observations."""
         simulation = self._simulation
         whole = (until - simulation.now).total_seconds()
         while simulation.now < until:
-            with shielded():  # what a step brings is kept whole
+            with shielded():  # all results of a step are stored
                 simulation.step()
                 self._keep()
             left = (until - simulation.now).total_seconds()
             progress("simulating", min(1.0, 1.0 - left / whole))
 
     def close(self, site_file: Path) -> TwinRun:
-        """Keep the last of it, and begin the diary with the time that it came to."""
+        """Store the last results, and begin the diary with the time reached."""
         if self._writer.truth is not None:
             for cause in self._emerging.left():
                 self._writer.truth.cause(cause)
@@ -232,7 +232,7 @@ class _TwinKeeper:
             self._next_snapshot += timedelta(seconds=self._wanted.snapshot_every_s)
 
     def _surveyed(self) -> list[int] | None:
-        """Return one OST of each column; ``None`` where each has a column of its own.
+        """Return one OST of each column; ``None`` if each OST has its own column.
 
         OSTs of one column are one draw: as targets beside each other they would look like evidence.
         """

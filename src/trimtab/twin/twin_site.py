@@ -24,7 +24,7 @@ from trimtab.twin.twin_driver import TwinDriver, TwinPath
 
 _PROCESSORS: Final = 64
 _MEMORY_BYTES: Final = 256 * 2**30
-"""Of a client node, assumed."""
+"""Processors and memory of a client node, assumed."""
 
 _opened: dict[tuple[str, str], TwinDriver] = {}
 
@@ -37,7 +37,7 @@ def open_twin(site: Site) -> TwinDriver:
     UsageError
         The site names no scenario, or one that cannot be read.
     RefusedError
-        The scenario is another one than when this life began.
+        The scenario has changed since this life began.
     UnreadableError
         The diary cannot be read.
     """
@@ -62,7 +62,7 @@ def open_site(site: Site, clock: Clock) -> TwinDriver:
 
 
 def open_for_acting(site: Site, clock: Clock, *, token: int, who: str) -> TwinDriver:
-    """Return the driver of a site's twin, which nobody else can change."""
+    """Return the driver of a site's twin, which no other process can change."""
     return open_twin(site)
 
 

@@ -1,4 +1,4 @@
-"""What is due, what was missed and why: pure functions of an agenda and the time.
+"""Decides what is due, what was missed and why: pure functions of an agenda and the time.
 
 ::
 
@@ -29,8 +29,8 @@ from trimtab.base.schedule import (
 from trimtab.base.site import Site
 
 GRACE_S: Final = 1800.0
-"""The longest that a slot may be late; half its period where that is shorter. Of policies, which
-measure nothing, the whole period."""
+"""Maximum delay of a slot; half its period if that is shorter. For policies, which measure
+nothing, it is the whole period."""
 MISSED_ONE_BY_ONE: Final = 1000
 """More missed slots in a row are one event."""
 NOT_RUNNING: Final = "the watch was not running"
@@ -42,16 +42,16 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something that comes due by a schedule.
+    """Something due on a schedule.
 
     Attributes
     ----------
     name
         ``snapshot``, ``probe:NAME``, ``policies`` or ``purge-plan``.
     timezone
-        Of schedules in local time; an IANA name.
+        IANA name, for schedules in local time.
     jitter
-        By how much every start is put off.
+        Delay of every start.
     """
 
     name: str
@@ -66,11 +66,11 @@ class Item:
         return timedelta(seconds=min(self.schedule.period_s * share, GRACE_S))
 
     def start(self, due_at: datetime) -> datetime:
-        """Return when a slot is begun at the earliest."""
+        """Return the earliest start of a slot."""
         return due_at + self.jitter
 
     def latest(self, due_at: datetime) -> datetime:
-        """Return when a slot is begun at the latest."""
+        """Return the latest start of a slot."""
         return due_at + self.jitter + self.grace
 
     def after(self, at: datetime) -> datetime:
@@ -83,12 +83,12 @@ class Item:
 
 
 def items(site: Site) -> tuple[Item, ...]:
-    """Return what is due on a site by a schedule: snapshots, probes, and armed policies.
+    """Return the scheduled items of a site: snapshots, probes, and armed policies.
 
     Raises
     ------
     UsageError
-        A schedule is none.
+        A schedule is invalid.
     """
     wanted = [(SNAPSHOT, site.snapshot_schedule, site.snapshot_jitter_s)]
     wanted += [(PROBE_PREFIX + probe.name, probe.schedule, probe.jitter_s) for probe in site.probes]
@@ -109,7 +109,7 @@ def items(site: Site) -> tuple[Item, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far an item has come: its next slot is the first that is not decided."""
+    """Position of an item: its next slot is the first that is not decided."""
 
     item: Item
     next_due: datetime
@@ -117,7 +117,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Occupation:
-    """What kept the watch busy, and from when to when: why other slots may have been missed."""
+    """A time when the watch was busy, and with what: why other slots may have been missed."""
 
     reason: str
     since: datetime
@@ -126,7 +126,7 @@ class Occupation:
 
 @dataclass(frozen=True, slots=True)
 class WatchAgenda:
-    """Everything that deciding needs to know.
+    """Everything that `decide` needs to know.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class WatchAgenda:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A slot is to be begun now."""
+    """A slot must be begun now."""
 
     item: str
     due_at: datetime
@@ -158,7 +158,7 @@ class Miss:
 
 @dataclass(frozen=True, slots=True)
 class MissMany:
-    """More slots than anyone looks at one by one: all from the first to the last were missed."""
+    """More missed slots than are worth listing: all from the first to the last."""
 
     item: str
     first: datetime
@@ -170,15 +170,15 @@ Work = Begin | Miss | MissMany
 
 
 def position(item: Item, decided_until: datetime) -> Position:
-    """Return the place of an item all of whose slots up to a time are decided."""
+    """Return the position of an item with all slots up to a time decided."""
     return Position(item, item.after(decided_until))
 
 
 def decide(agenda: WatchAgenda, now: datetime) -> list[Work]:
     """Return what to do at a time: everything that was missed, then at most one slot to begin.
 
-    Of several that could begin, the one that was to start first does, snapshots before probes and
-    probes before policies: what comes next is decided when it has ended.
+    Of several that could begin, the one with the earliest start does, snapshots before probes and
+    probes before policies. The next one is decided when it has ended.
     """
     work: list[Work] = []
     ready: list[tuple[datetime, int, str, Begin]] = []
@@ -194,7 +194,7 @@ def decide(agenda: WatchAgenda, now: datetime) -> list[Work]:
 
 
 def advanced(agenda: WatchAgenda, work: Work) -> WatchAgenda:
-    """Return the agenda on which that work is decided."""
+    """Return the agenda with that work decided."""
     until = work.last if isinstance(work, MissMany) else work.due_at
     positions = tuple(
         position(pending.item, until)
@@ -206,13 +206,13 @@ def advanced(agenda: WatchAgenda, work: Work) -> WatchAgenda:
 
 
 def occupied(agenda: WatchAgenda, activity: str, since: datetime, until: datetime) -> WatchAgenda:
-    """Return the agenda that knows what kept the watch busy; only the latest few are kept."""
+    """Return the agenda with another time when the watch was busy; it keeps only the latest few."""
     latest = (*agenda.occupations, Occupation(activity, since, until))[-_OCCUPATIONS_KEPT:]
     return replace(agenda, occupations=latest)
 
 
 def next_item(agenda: WatchAgenda) -> tuple[datetime, str] | None:
-    """Return what starts next, and when; ``None`` when nothing is ever due."""
+    """Return the next item and its start; ``None`` if nothing is ever due."""
     starts = [
         (pending.item.start(pending.next_due), _rank(pending.item.name), pending.item.name)
         for pending in agenda.positions
@@ -236,7 +236,7 @@ def _rank(item: str) -> int:
 
 
 def _missed(agenda: WatchAgenda, pending: Position, now: datetime) -> tuple[list[Work], datetime]:
-    """Return what was missed of an item, and its first slot that was not."""
+    """Return the missed slots of an item, and its first slot that was not missed."""
     missed: list[Work] = []
     for due_at in _slots(pending):
         if pending.item.latest(due_at) >= now:
@@ -257,7 +257,7 @@ def _slots(pending: Position) -> Iterator[datetime]:
 
 
 def _reason(agenda: WatchAgenda, item: Item, due_at: datetime) -> str:
-    """Return why a slot was not begun while it could be."""
+    """Return why a slot was not begun in its time."""
     latest = item.latest(due_at)
     if latest < agenda.alive_since:
         return NOT_RUNNING
@@ -266,5 +266,5 @@ def _reason(agenda: WatchAgenda, item: Item, due_at: datetime) -> str:
         for occupation in agenda.occupations
         if occupation.since <= latest <= occupation.until
     ]
-    # Of two, the one that began later is the reason of the other: the store, within a probe's slot.
+    # If two apply, the later one caused the delay: the store, within a probe's slot.
     return max(within, key=lambda span: span.since).reason if within else HELD_UP

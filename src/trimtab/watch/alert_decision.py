@@ -1,8 +1,8 @@
 """Decide which alerts a site's record asks for: one for each phase of a problem, and no more.
 
-Decisions depend only on the record and the ledger, which has every alert decided before and what
-people know since. Called again with the same record and ledger, `decide` returns the same alerts
-with the same ids.
+Decisions depend only on the record and the ledger, which has every earlier alert and what the
+recipients know. Called again with the same record and ledger, `decide` returns the same alerts with
+the same ids.
 
 Alerts about states of targets and machines (lost, read-only, degraded, too full) have one subject
 per state, not per target: a failed server takes eight targets with it but is one alert. A state is

@@ -1,4 +1,4 @@
-"""Every alert of the watch by name, and what alerts are decided on, as read from the store.
+"""Every alert of the watch by name, and the input of decisions, as read from the store.
 
 The name of an alert is also its section of the runbook.
 """
@@ -117,7 +117,7 @@ OPEN, CLOSED, NOTHING = "open", "closed", "nothing"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A subject of alerts and what people know about it.
+    """A subject of alerts and what the recipients know about it.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class Subject:
 
     @property
     def belief(self) -> str:
-        """What people believe: `OPEN`, `CLOSED` or `NOTHING`."""
+        """State that the recipients believe: `OPEN`, `CLOSED` or `NOTHING`."""
         return str(self.facts["told"]) if self.rows else NOTHING
 
 
@@ -191,7 +191,7 @@ class AlertDraft:
 
         Its id is derived from the ledger, so a repeated decision has the same id.
 
-        `Phase.NOTED` leaves what people were told unchanged.
+        `Phase.NOTED` leaves the belief of the recipients unchanged.
         """
         belief = {Phase.NOTED: subject.belief, Phase.CLOSED: CLOSED}.get(phase, OPEN)
         text = "\0".join((self.site, subject.name, phase.value, str(subject.rows)))
@@ -286,7 +286,7 @@ class AlertView:
 
 
 RECENT: Final = timedelta(days=30)
-"""Incidents that ended longer ago are not looked at: their end was reported then."""
+"""Incidents that ended longer ago are ignored: their end was reported then."""
 _DAY: Final = timedelta(days=1)
 _FAILED: Final = (Outcome.REFUSED, Outcome.NOT_STORED, Outcome.FAILED, Outcome.UNKNOWN)
 
@@ -299,7 +299,7 @@ class SnapshotViews:
 
     def of(self, site: Site, snapshots: Iterable[Snapshot]) -> tuple[SnapshotView, ...]:
         """Return the view of each snapshot."""
-        # One that is read twice is the same one in memory (`SnapshotRecords`).
+        # A snapshot that is read twice is the same object in memory (`SnapshotRecords`).
         known = {id(snapshot): view for snapshot, view in self._made}
         self._made = [
             (snapshot, known.get(id(snapshot)) or snapshot_view(site, snapshot))
@@ -311,7 +311,7 @@ class SnapshotViews:
 def observe(
     site: Site, store: Store, now: datetime, views: SnapshotViews | None = None
 ) -> AlertView:
-    """Return what is known of a site now, as far as alerts depend on it.
+    """Return the facts about a site on which alerts depend.
 
     Parameters
     ----------

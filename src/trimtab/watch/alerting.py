@@ -1,13 +1,14 @@
 """The alerts of one watch: decides after each slot, and lets couriers deliver meanwhile.
 
-An alert is first put into the ledger as waiting, then sent, then marked as delivered. Killed before
-the ledger, the next process decides on it again. Killed between the receiver's answer and the mark,
-which follows at once, it is sent again with the same idempotency key: the one case of a message
-twice. While the store cannot be written, alerts wait in memory and are sent all the same.
+An alert is first put into the ledger as waiting, then sent, then marked as delivered. If the watch
+is killed before the ledger, the next process decides on it again. If it is killed between the
+receiver's answer and the mark, which follows at once, the alert is sent again with the same
+idempotency key: the only case of a duplicate. While the store cannot be written, alerts wait in
+memory and are still sent.
 
-A courier carries alerts to one receiver at its own pace: backoff, rate, quiet hours. What waits is
-in the ledger, as deliveries in the state ``waiting``; a courier also holds them in memory, so that
-alerts are sent while the store cannot be read or written.
+A courier carries alerts to one receiver at its own pace: backoff, rate, quiet hours. Alerts that
+wait are in the ledger, as deliveries in the state ``waiting``; a courier also holds them in memory,
+so that they are sent while the store cannot be read or written.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ if TYPE_CHECKING:
 
 FIRST_WAIT_S: Final = 30.0
 LONGEST_WAIT_S: Final = 3600.0
-"""Between two attempts at most: a receiver that was down for a night has its alerts within that."""
+"""Maximum between two attempts: a receiver that was down for a night has its alerts within that."""
 LOOK_AGAIN_S: Final = 60.0
-"""So often is looked whether quiet hours, a rate or a wait are over."""
+"""How often to check whether quiet hours, a rate limit or a wait are over."""
 REPEAT: Final = timedelta(minutes=1)
-"""So often a receiver that forgets is told again what goes on."""
+"""How often open alerts are repeated to a receiver that forgets."""
 _LOOK_SOON_S: Final = 10.0
-"""While only that is left to do: a new alert must not wait for it."""
+"""Interval while only that is left to do: a new alert must not wait for it."""
 KEPT: Final = timedelta(days=7)
-"""What could not be delivered for so long is dropped; `trimtab alerts` still lists it."""
+"""Alerts that could not be delivered for so long are dropped; `trimtab alerts` still lists them."""
 MOST: Final = 500
-"""Alerts that wait; of more the oldest that are not critical are dropped."""
+"""Maximum of waiting alerts; beyond it, the oldest that are not critical are dropped."""
 ATTEMPTS: Final = 3
-"""For a message that its receiver says it will never take."""
+"""Attempts for a message that its receiver says it will never take."""
 
 
 @dataclass(slots=True)
@@ -82,7 +83,7 @@ class Courier:
     _repeat_problem: str | None = None
 
     def remember(self, alerts: tuple[Alert, ...]) -> None:
-        """Take up what the ledger says of this receiver: what waits, and what it has."""
+        """Take this receiver's deliveries from the ledger, waiting and delivered."""
         delivered = []
         for alert in sorted(alerts, key=lambda alert: alert.at):
             for delivery in alert.deliveries:
@@ -101,11 +102,11 @@ class Courier:
 
     def waiting(self) -> list[Alert]:
         """Return the alerts that wait, the oldest first."""
-        # A list at once: the watch may add one meanwhile.
+        # Copied into a list: the watch may add one meanwhile.
         return sorted(list(self._waiting.values()), key=lambda alert: (alert.at, alert.id))
 
     def is_due(self, now: datetime) -> bool:
-        """Return whether there is something to try now."""
+        """Return whether a delivery should be tried now."""
         if self._is_to_repeat(now):
             return True
         if self.not_before is not None and now < self.not_before:
@@ -127,7 +128,7 @@ class Courier:
                 return
 
     def wait_s(self) -> float | None:
-        """Return when to try again, in seconds; ``None``: nothing waits."""
+        """Return when to try again, in seconds; ``None`` if nothing waits."""
         if not self._waiting:
             return _LOOK_SOON_S if self.receiver.repeats else None
         if self.not_before is None:
@@ -142,7 +143,7 @@ class Courier:
         return at is None or not timedelta() <= now - at < REPEAT
 
     def _repeat(self, now: datetime) -> None:
-        """Tell again what goes on; a failure is logged once, and delays no new alert."""
+        """Repeat open alerts; a failure is logged once, and delays no new alert."""
         self._repeated_at, problem = now, None
         try:
             with panics_as_errors():
@@ -221,12 +222,12 @@ class Courier:
             self._end(alert, DeliveryState.DROPPED, now, "too many alerts waited")
 
     def _end(self, alert: Alert, state: DeliveryState, now: datetime, detail: str | None) -> None:
-        """Write into the ledger that an alert waits no longer, then let it go."""
+        """Record in the ledger that an alert no longer waits, then drop it."""
         self._mark(alert.id, Delivery(self.receiver.name, state, now, detail))
         self._waiting.pop(alert.id, None)
 
     def _mark(self, alert: str, delivery: Delivery) -> None:
-        """Write into the ledger how a delivery ended; what fails is tried again with the next."""
+        """Record in the ledger how a delivery ended; a failed write is retried with the next."""
         known = alert in self._unmarked
         self._unmarked[alert] = delivery
         try:
@@ -250,18 +251,18 @@ class Courier:
 
 
 READ_AGAIN: Final = timedelta(days=1)
-"""So often the ledger is read anew: what was pruned from it need not be looked through."""
+"""How often the ledger is read anew, without the rows that were pruned meanwhile."""
 CLOSING_S: Final = 20.0
-"""What is under way when the watch ends has so long; the rest waits in the ledger."""
+"""Time left for deliveries under way when the watch ends; the rest waits in the ledger."""
 
 
 class Alerting:
-    """What a watch tells people.
+    """Sends the alerts of a watch.
 
     Parameters
     ----------
     clock
-        The site's: quiet hours, rates and waits go by it.
+        The site's clock, for quiet hours, rates and waits.
     receivers
         ``None``: those of the site file.
     threads
@@ -308,13 +309,13 @@ class Alerting:
         return self._send([] if alert is None else [alert])
 
     def idle(self, now: datetime) -> None:
-        """Go on with what waits; to be called often, and cheap where nothing does."""
+        """Continue with waiting alerts; called often, and cheap if none waits."""
         if self.couriers:
             self._known(now)
             self.deliver()
 
     def deliver(self) -> None:
-        """Let each courier that has something to try run, in a thread of its own."""
+        """Run each courier that has a delivery to try, in its own thread."""
         now = self._clock()
         for courier in self.couriers:
             name = courier.receiver.name
@@ -331,7 +332,7 @@ class Alerting:
             thread.start()
 
     def _carry(self, courier: Courier) -> None:
-        """Go on until nothing waits, also while a slot takes hours."""
+        """Continue until nothing waits, even while a slot takes hours."""
         while True:
             courier.run()
             wait_s = courier.wait_s()
@@ -339,20 +340,20 @@ class Alerting:
                 return
 
     def close(self) -> None:
-        """Give what is under way a little time; the rest waits for the next watch."""
+        """Leave deliveries under way a little time; the rest waits for the next watch."""
         self._closing.set()
         for thread in self._running.values():
             thread.join(CLOSING_S / len(self._running))
 
     def standing(self) -> tuple[ReceiverNow, ...]:
-        """Return how alerts stand with each receiver."""
+        """Return the state of deliveries to each receiver."""
         return tuple(
             ReceiverNow(courier.receiver.name, len(courier.waiting()), courier.failures)
             for courier in self.couriers
         )
 
     def _known(self, now: datetime) -> list[Alert]:
-        """Return the ledger; read seldom, as only this watch writes it while it has the lease."""
+        """Return the ledger; rarely read, as only this watch writes it while it has the lease."""
         if self._ledger is None:
             stored = self._store.alerts(self._site.name, since=now - REMEMBERED)
             for courier in self.couriers:
@@ -360,14 +361,14 @@ class Alerting:
             self._ledger = list(stored)
             self._read_at = now
         elif not self._unkept and not self._read_at <= now < self._read_at + READ_AGAIN:
-            # What waits is delivered whether or not the store can be read.
+            # Waiting alerts are delivered whether or not the store can be read.
             with contextlib.suppress(TrimtabError):
                 self._ledger = list(self._store.alerts(self._site.name, since=now - REMEMBERED))
                 self._read_at = now
         return self._ledger
 
     def _send(self, alerts: Iterable[Alert]) -> tuple[Alert, ...]:
-        """Put new alerts into the ledger, and begin to deliver what waits."""
+        """Put new alerts into the ledger, and begin to deliver waiting ones."""
         addressed = tuple(map(self._addressed, alerts))
         for alert in addressed:
             self._put(alert)
@@ -376,7 +377,7 @@ class Alerting:
         return addressed
 
     def _addressed(self, alert: Alert) -> Alert:
-        """Return an alert with those who are to get it."""
+        """Return an alert with its receivers."""
         least = Severity(self._site.alerts.least)
         if alert.phase is Phase.NOTED or alert.severity.rank > least.rank:
             return alert
@@ -404,7 +405,7 @@ class Alerting:
         return True
 
     def _keep_unkept(self) -> None:
-        """Keep what could not be kept before, in its order."""
+        """Store the alerts that could not be stored before, in order."""
         while self._unkept and self._keep(self._unkept[0]):
             del self._unkept[0]
 

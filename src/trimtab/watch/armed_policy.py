@@ -1,8 +1,8 @@
-"""The armed policies of a site, each in one slot of the watch, and its purge plans on schedule.
+"""The armed policies of a site, each in one slot of the watch, and its scheduled purge plans.
 
 A policy observes, decides and carries out. The watch never arms or runs a purge plan: it scans,
-plans and publishes, each step in a process of its own. A scan takes hours: its process goes on
-while probes run, and is resumed by the next watch if this one ends::
+plans and publishes, each step in its own process. A scan takes hours: its process continues while
+probes run, and the next watch resumes it if this one ends::
 
     DIRECTORY/2026-11-22T0300Z.index    trimtab purge scan
     DIRECTORY/2026-11-22T0300Z.plan     trimtab purge plan
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 ORDER: Final = ("tunables", "balance", "allocator", "trim")
-"""What takes longest comes last: it gives way to the next slot."""
+"""Order of the policies; the slowest comes last and gives way to the next slot."""
 MEASURING_S: Final = 300.0
 """Longer than a survey of a first target and of those beside it takes."""
 
@@ -68,14 +68,14 @@ def plans_of(place: ActingPlace, driver: Driver) -> tuple[Plan, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PolicyResult:
-    """What came of a policy in one slot.
+    """Outcome of a policy in one slot.
 
     Attributes
     ----------
     problem
-        Why it was broken off.
+        Why it was aborted.
     gave_way
-        Whether nothing of it was begun since another slot was due.
+        Whether it was not begun because another slot was due.
     """
 
     plan: Plan
@@ -85,7 +85,7 @@ class PolicyResult:
 
     @property
     def failed(self) -> bool:
-        """Whether something did not end as the plan says."""
+        """Whether anything did not end as planned."""
         return self.problem is not None or any(
             action.outcome is not Outcome.DONE and not action.gave_way for action in self.actions
         )
@@ -115,7 +115,7 @@ class PolicyResult:
 
 
 def state_of(results: Sequence[PolicyResult]) -> SlotState:
-    """Return how the slot ended: missed where all that was due gave way to another slot."""
+    """Return how the slot ended: missed if everything due gave way to another slot."""
     if any(result.failed for result in results):
         return SlotState.FAILED
     begun = any(result.actions for result in results)
@@ -139,7 +139,7 @@ class PolicyKeeper:
     _settled: bool = field(default=False, init=False)
 
     def keep(self, gives_way: GivesWay) -> tuple[PolicyResult, ...]:
-        """Carry out what is due of each armed policy, and return what came of each.
+        """Carry out what is due of each armed policy, and return the outcome of each.
 
         The right to act is taken once there is something to change, and held for the policies that
         follow. The first time, actions of a watch that was killed are settled before anything else.
@@ -183,7 +183,7 @@ class PolicyKeeper:
         return tuple(results)
 
     def _plan(self, observed: SiteObserved | None, policy: str) -> Plan:
-        """Return the plan of a policy; an empty one where there is no time to look."""
+        """Return the plan of a policy; an empty one if there is no time to observe."""
         now = self.place.clock()
         if observed is None:
             return Plan(self.place.site.name, policy, now, None)
@@ -202,7 +202,7 @@ class PolicyKeeper:
     def _observed(
         self, surroundings: ActingSurroundings | None, *, changed: bool = False
     ) -> SiteObserved:
-        """Return the site as it is now; with ``changed`` its snapshot is kept."""
+        """Return the site as it is now; with ``changed`` its snapshot is stored."""
         observed = self.place.observe(self._reached(surroundings))
         if changed and observed.snapshot is not None:
             self.place.keep(observed.snapshot)
@@ -215,7 +215,7 @@ class PolicyKeeper:
         try:
             actions = carry_out(self.place, plan, observed, surroundings, done.append)
         except TrimtabError as error:  # the other policies may still be kept
-            self.log.error("a plan was broken off", extra=fields(problem=error.message))
+            self.log.error("a plan was aborted", extra=fields(problem=error.message))
             self._settled = False
             return PolicyResult(plan, tuple(done), error.message)
         return PolicyResult(plan, actions)
@@ -240,7 +240,7 @@ class PolicyKeeper:
 
 
 _END_S: Final = 30.0
-"""So long a process may take to end when it is asked to: a scan writes its checkpoint."""
+"""Time for a process to end on request: a scan writes its checkpoint."""
 _COMMAND: Final = (sys.executable, "-m", "trimtab.cli", "purge")
 _OUTPUT_BYTES: Final = 65536
 _NOT_NEEDED: Final = "nothing-needed"
@@ -253,7 +253,7 @@ class PlanStep:
     Attributes
     ----------
     done
-        What is there once it has ended well; ``None``: it can be repeated.
+        File that exists once it has succeeded; ``None``: it can be repeated.
     """
 
     words: tuple[str, ...]
@@ -282,7 +282,7 @@ def _path(site: Site, due_at: datetime, kind: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class PlanEnd:
-    """How the making of a plan ended; a plan that is not needed is no failure."""
+    """Outcome of making a plan; a plan that is not needed is no failure."""
 
     failed: bool = False
     detail: str | None = None
@@ -290,7 +290,7 @@ class PlanEnd:
 
 @dataclass(slots=True)
 class PurgePlanning:
-    """The process that works on a slot's plan, if there is one.
+    """The process that works on a slot's plan, if any.
 
     Attributes
     ----------
@@ -307,13 +307,13 @@ class PurgePlanning:
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def begin(self, due_at: datetime) -> None:
-        """Begin what is left to do of a slot's plan."""
+        """Begin the remaining steps of a slot's plan."""
         self.due_at = due_at
         todo = steps(self.site, due_at)
         self._left = [step for step in todo if step.done is None or not step.done.exists()]
 
     def ended(self) -> PlanEnd | None:
-        """Go on with the next step where one has ended, and return how all went once they have.
+        """Begin the next step when one has ended; return the outcome once all have.
 
         ``None``: under way.
         """
@@ -336,7 +336,7 @@ class PurgePlanning:
         return PlanEnd()
 
     def stop(self) -> None:
-        """End the process; the next watch resumes what it did."""
+        """End the process; the next watch resumes its work."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -371,7 +371,7 @@ class PurgePlanning:
                 yield file
 
     def _problem(self, exit_code: int) -> tuple[str, str]:
-        """Return code and sentence of the error that a command ended with."""
+        """Return code and text of the error with which a command ended."""
         with self._output("rb") as output:
             output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_BYTES))
             lines = output.read().decode(errors="replace").split("\n")
@@ -379,5 +379,5 @@ class PurgePlanning:
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 error = json.loads(line)["error"]
                 return str(error["code"]), visible(str(error["message"]))
-        words = next((line for line in reversed(lines) if line), "it said nothing")
+        words = next((line for line in reversed(lines) if line), "no output")
         return "", visible(f"exit code {exit_code}: {words}")

@@ -1,13 +1,13 @@
 """Offers metrics in a file and on a port, which TLS and passwords can protect.
 
 Metrics come from memory: a scrape never reads a store. A port that is taken, or a file that cannot
-be written, is logged and tried again with the next slot; no failure here reaches the watch. A
+be written, is logged and retried with the next slot; no failure here reaches the watch. A
 client costs the watch a thread and a descriptor before it has identified itself. So few are
 admitted, each has one deadline for its whole request, and the last descriptors of the process are
 never given to a client.
 
 The file that protects the port is that of Prometheus exporters, a subset of ``--web.config.file``.
-Anything outside the subset is refused, never ignored: a restriction that is written down but not
+Anything outside the subset is refused, never ignored: a restriction that is configured but not
 applied is worse than none.
 """
 
@@ -56,7 +56,7 @@ _NOUN: Final = "the web configuration"
 _READ_BY_BCRYPT: Final = 72
 """Bytes of a password; more are refused by some versions of the library, and ignored by others."""
 _Stamp = tuple[int, int, int] | None
-"""Inode, time and size of a file; ``None``: there is none."""
+"""Inode, time and size of a file; ``None`` if it does not exist."""
 _HASH: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
 COST_MAXIMUM: Final = 14
 """Highest cost of a hash: each step doubles the time of a login, which is a second here."""
@@ -133,7 +133,7 @@ class Protection:
     users
         User to bcrypt hash.
     files
-        What this was read from, as they were then (`_stamp`).
+        Files this was read from, with their state at that time (`_stamp`).
     """
 
     def __init__(
@@ -150,14 +150,14 @@ class Protection:
 
     @property
     def is_current(self) -> bool:
-        """Whether its files are as they were read: certificates are renewed, users change."""
+        """Whether its files are unchanged: certificates are renewed, users change."""
         return all(_stamp(file) == stamp for file, stamp in self._files.items())
 
     def lets_in(self, authorization: str) -> bool:
         """Return whether a header ``Authorization`` has a user and the password, if one is needed.
 
-        A password that passed is known again without its hash, by a code that ends with this
-        process. Others are compared one at a time: guessing takes one processor and no more.
+        A password that passed is recognised without its hash, by a code that this process keeps in
+        memory. Others are compared one at a time: guessing takes at most one processor.
         """
         if not self._users:
             return True
@@ -189,7 +189,7 @@ def _credentials(authorization: str) -> tuple[str, bytes]:
 
 
 def load_protection(path: Path) -> Protection:
-    """Return what a file says of who may read the metrics.
+    """Return the protection of the metrics from a file.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def _stamp(file: Path) -> _Stamp:
 
 
 def _libraries() -> ModuleType:
-    """Return the reader of YAML; a missing bcrypt is found here and not by the first scrape."""
+    """Return the reader of YAML; reports a missing bcrypt now rather than at the first scrape."""
     try:
         import bcrypt  # noqa: F401
         import yaml
@@ -265,7 +265,7 @@ def _context(tls: TlsServer, directory: Path) -> ssl.SSLContext | None:
     context.verify_mode = _VERIFIED[tls.client_auth_type]
     shown = tls.cert_file
     try:
-        # An empty password: a key that has one must not ask for it on a terminal.
+        # An empty password, so that a key with one does not ask for it on a terminal.
         context.load_cert_chain(directory / tls.cert_file, directory / tls.key_file, password="")
         if tls.client_ca_file is not None:
             shown = tls.client_ca_file
@@ -281,7 +281,7 @@ def _context(tls: TlsServer, directory: Path) -> ssl.SSLContext | None:
 
 
 def families(now: SiteNow) -> Iterator[Family]:
-    """Yield the metrics of a site as prometheus-client has them."""
+    """Yield the metrics of a site in the form of prometheus-client."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 
     for metric, rows in families_of(samples(now)):
@@ -299,7 +299,7 @@ def families(now: SiteNow) -> Iterator[Family]:
 
 
 class Exporter:
-    """The metrics of one watch; to prometheus-client a collector that has what was read last."""
+    """The metrics of one watch; for prometheus-client, a collector of the last values read."""
 
     def __init__(self, site: Site, collector: Collector, *, log: logging.Logger) -> None:
         self._site, self._collector, self._log = site, collector, log
@@ -309,11 +309,11 @@ class Exporter:
 
     @property
     def port(self) -> int | None:
-        """The port that is listened on; ``None``: none."""
+        """The port it listens on, if any."""
         return None if self._server is None else self._server.server_address[1]
 
     def collect(self) -> tuple[Family, ...]:
-        """Return what was read last."""
+        """Return the last values read."""
         return self._latest
 
     def after_slot(self, slot: Slot | None = None) -> None:
@@ -325,7 +325,7 @@ class Exporter:
         self._write()
 
     def idle(self, now: datetime) -> None:
-        """Offer what is known already when the watch begins."""
+        """Offer the values already known when the watch begins."""
         if not self._is_fresh:
             self.after_slot()
         self._serve()
@@ -346,7 +346,7 @@ class Exporter:
         try:
             if file is not None and (current is None or not current.is_current):
                 protection = load_protection(Path(file))
-        except UsageError as error:  # without its protection the port is not opened
+        except UsageError as error:  # the port is not opened without its protection
             extra = fields(problem=error.message, hint=error.hint, served=self._server is not None)
             self._log.error("the web configuration of the metrics was not read", extra=extra)
             return
@@ -377,7 +377,7 @@ class Exporter:
 
         target = Path(textfile)
         try:
-            # The directory may belong to the collector's user: nothing in it is followed.
+            # The directory may belong to the collector's user: no link in it is followed.
             with plain_directory(target.parent, "the directory of metrics") as directory:
                 text = generate_latest(self)
                 write_durably(target.name, directory, text, mode=0o644)
@@ -387,7 +387,7 @@ class Exporter:
 
 
 def _answer_of(exporter: Exporter) -> Answer:
-    """Return what answers a scrape: with the metrics of the process, which the file has not."""
+    """Return the function that answers a scrape, with metrics of the process, unlike the file."""
     from prometheus_client import CollectorRegistry, ProcessCollector
     from prometheus_client.exposition import choose_encoder
 
@@ -406,16 +406,16 @@ def _answer_of(exporter: Exporter) -> Answer:
 
 PATH: Final = "/metrics"
 CONNECTIONS_MAXIMUM: Final = 16
-"""At once; more are closed unanswered. Two servers of Prometheus and a person take three."""
+"""Clients at once; more are closed unanswered. Two Prometheus servers and a user take three."""
 DEADLINE_S: Final = 10.0
-"""For all of a request, from the connection to the last byte of the answer: Prometheus' own."""
+"""Deadline of a whole request, up to the last byte of the answer: Prometheus' own."""
 RESERVED_DESCRIPTORS: Final = 128
-"""Left to the watch: the store, the pipes of a fan-out, files. Clients get none of the last."""
+"""Descriptors reserved for the watch (store, pipes of a fan-out, files), never for clients."""
 _PAUSE_S: Final = 0.5
-"""After an accept for which there was no descriptor, else the waiting client is tried at once."""
+"""Pause after an accept without a free descriptor; else the client would be retried at once."""
 
 Answer = Callable[[str], tuple[bytes, str]]
-"""Takes what a client accepts; returns the body and its content type."""
+"""Takes the formats a client accepts; returns the body and its content type."""
 
 
 class MetricsServer(ThreadingHTTPServer):
@@ -424,7 +424,7 @@ class MetricsServer(ThreadingHTTPServer):
     Attributes
     ----------
     protection
-        ``None``: everybody who reaches the port may read. May be exchanged at any time.
+        ``None``: everyone who reaches the port may read. May be replaced at any time.
     """
 
     daemon_threads = True
@@ -453,9 +453,9 @@ class MetricsServer(ThreadingHTTPServer):
         return tls.wrap_socket(client, server_side=True, do_handshake_on_connect=False), address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Return whether there is room for a client; the deadline of one that is let in begins."""
+        """Return whether there is room for a client; starts the deadline of an admitted one."""
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        # The kernel gives the lowest number that is free: from here on the watch has the rest.
+        # The kernel gives the lowest free number: from here on the rest is for the watch.
         if soft != resource.RLIM_INFINITY and request.fileno() >= soft - RESERVED_DESCRIPTORS:
             return False
         with self._lock:
@@ -465,18 +465,18 @@ class MetricsServer(ThreadingHTTPServer):
         return True
 
     def service_actions(self) -> None:
-        """End connections that are over their deadline; called twice a second and more often."""
+        """End connections past their deadline; called at least twice a second."""
         now = time.monotonic()
         with self._lock:
             for client, deadline in self._deadlines.items():
                 if now >= deadline:
-                    # Its thread, wherever it waits, finds the connection at its end. Not what an
-                    # SSLSocket does here, which would take the encryption away under its thread.
+                    # Its thread, wherever it waits, then sees the end of the connection. The method
+                    # of SSLSocket would remove the encryption under its thread.
                     with contextlib.suppress(OSError):
                         socket.socket.shutdown(client, socket.SHUT_RDWR)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection, and make room for the next."""
+        """Close a connection, and free its place."""
         with self._lock:
             self._deadlines.pop(request, None)
             super().shutdown_request(request)
@@ -494,14 +494,14 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def setup(self) -> None:
-        """Begin, with the handshake where there is one."""
+        """Begin, with the TLS handshake if there is one."""
         if isinstance(self.request, ssl.SSLSocket):
             self.request.settimeout(DEADLINE_S)
             self.request.do_handshake()
         super().setup()
 
     def do_GET(self) -> None:
-        """Answer with the metrics that were read last."""
+        """Answer with the last metrics read."""
         protection = self.server.protection
         if protection is not None and not protection.lets_in(self.headers.get("Authorization", "")):
             self._send(401, b"", {"WWW-Authenticate": "Basic"})

@@ -98,10 +98,10 @@ def _same(at: datetime, known: Iterable[tuple[Key, datetime]]) -> Key | None:
 def new_among(
     explanations: Sequence[Explanation], stored: Sequence[KeptIncident]
 ) -> Iterator[Explanation]:
-    """Yield the incidents that go on and were not known; each known one stands for one.
+    """Yield open incidents that were not known; each known one accounts for one.
 
-    With more runs the beginning of an incident is placed better, and another series may lead it:
-    its id is then another, and it is the same incident.
+    With more runs the start of an incident is estimated better, and another series may lead it: it
+    is then the same incident under another id.
     """
     ids = {explanation.incident.id for explanation in explanations}
     known = {explanation.id for explanation in stored}

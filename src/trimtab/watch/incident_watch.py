@@ -1,9 +1,9 @@
-"""What the watch concludes from months of runs: suspects at once, incidents daily or on cause.
+"""Searches months of runs for the watch: suspects at once, incidents daily or on cause.
 
-It only looks and reports. It cannot end the watch or hold up a probe for long: a month of one
+It only reads and reports. It cannot end the watch or hold up a probe for long: a month of one
 series takes some hundredths of a second, a whole site seconds, and that once a day.
 
-A look at all stored months runs in a process of its own: for seconds it takes more memory than the
+A search of all stored months runs in its own process: for seconds it takes more memory than the
 watch itself, and an allocator that gave nearly all of it back still left the watch some MiB larger
 after each incident.
 """
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IncidentLooked:
-    """What a look found.
+    """Result of a search for incidents.
 
     Attributes
     ----------
     unkept
-        Why the incidents could not be kept; ``None``: they are.
+        Why the incidents could not be stored; ``None`` if they are.
     """
 
     explanations: tuple[Explanation, ...]
@@ -57,27 +57,27 @@ class IncidentLooked:
 
 
 class IncidentLook(Protocol):
-    """How a site is looked at: `look`, or the same elsewhere."""
+    """A search of a site: `look`, or the same in another process."""
 
     def __call__(
         self, store: Store, place: Place, now: datetime, *, incidents: bool = True
     ) -> IncidentLooked:
-        """Return what was found, or nothing where incidents were not looked for."""
+        """Return the incidents found; none if they were not searched for."""
         ...
 
 
 def look(store: Store, place: Place, now: datetime, *, incidents: bool = True) -> IncidentLooked:
-    """Bring what is kept of a site up to date.
+    """Bring the stored results of a site up to date.
 
     Parameters
     ----------
     incidents
-        Whether those are looked for as well.
+        Whether to search for incidents as well.
 
     Raises
     ------
     UsageError
-        Nothing is kept of the site; without incidents: or no run can be judged yet.
+        Nothing is stored about the site, or, without incidents, no run can be judged yet.
     """
     from trimtab.probe.up_to_date import bring_up_to_date, bring_verdicts_up_to_date
 
@@ -96,7 +96,7 @@ def look_elsewhere(
     Raises
     ------
     UsageError
-        As `look`.
+        As for `look`.
     ToolError
         The process was killed.
     """
@@ -114,16 +114,16 @@ def _looked(url: str, place: Place, now: datetime, incidents: bool) -> IncidentL
 
 
 LOOK_AGAIN: Final = timedelta(days=1)
-"""So often incidents are looked for where nothing is suspected: what confirms is daily."""
+"""Interval of searches for incidents without a suspect; confirmation is daily."""
 UP_TO_DATE_S: Final = 60.0
-"""Between two times that verdicts are brought up to date."""
+"""Minimum interval of bringing verdicts up to date."""
 CONFIRM_APART: Final = timedelta(minutes=15)
-"""Between probes that are to confirm a suspect: closer ones would only repeat one another."""
+"""Interval of probes that confirm a suspect: closer ones would only repeat one another."""
 _TOLD_NOTHING: Final = (RunStatus.FAILED, RunStatus.NOT_STARTED, RunStatus.INVALID_WORKLOAD)
 
 
 class IncidentWatch:
-    """Looks at what each slot brought in the light of what there was before.
+    """Examines the result of each slot against the earlier record.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class IncidentWatch:
     Attributes
     ----------
     looks
-        Looks for incidents: in this process, where no other is set.
+        Searches for incidents; by default in this process.
     """
 
     def __init__(self, site: Site, store: Store, log: logging.Logger, clock: Clock) -> None:
@@ -157,12 +157,12 @@ class IncidentWatch:
         return min((waiting.due_at for waiting in self._waiting), default=None)
 
     def after(self, slot: Slot, *, confirming: bool = False) -> None:
-        """Look at what a slot brought: suspects, bad checksums, and now and then incidents.
+        """Examine the result of a slot: suspects, bad checksums, and now and then incidents.
 
         Parameters
         ----------
         confirming
-            Whether it was itself to confirm a suspect: it asks for no further ones.
+            Whether the slot itself was to confirm a suspect: then it asks for no further probes.
         """
         try:
             self._after(slot, confirming=confirming)
@@ -183,9 +183,9 @@ class IncidentWatch:
             self._bring_up_to_date(now)
 
     def _bring_up_to_date(self, now: datetime) -> None:
-        """Have the verdicts of a long record kept, so that nobody who asks waits for them.
+        """Bring the stored verdicts of a long record up to date, so that no user waits for them.
 
-        Not more often than `UP_TO_DATE_S` of this host: the hours of a twin pass in seconds.
+        At most every `UP_TO_DATE_S` by this host's clock: the hours of a twin pass in seconds.
         """
         name, elapsed_s = self._site.name, time.monotonic()
         if elapsed_s - self._up_to_date_s < UP_TO_DATE_S or not is_long(self._store.sums(name)):
@@ -195,9 +195,9 @@ class IncidentWatch:
             self.looks(self._store, Place(name, self._site), now, incidents=False)
 
     def _last_look(self, now: datetime) -> datetime:
-        """Return when incidents were last looked for, by this watch or before it.
+        """Return when incidents were last searched for, by this watch or before it.
 
-        Of a site that was never looked at: its first run. A day of runs is the least to look at.
+        For a site never searched, return its first run. A search needs at least a day of runs.
         """
         if self._looked_at is None:
             judged = self._store.judged(self._site.name)
@@ -209,7 +209,7 @@ class IncidentWatch:
         return self._looked_at
 
     def _suspects(self, slot: Slot, *, confirming: bool) -> bool:
-        """Tell of changes that this run makes suspect; return whether there are any new ones."""
+        """Report changes that this run makes suspect; return whether any is new."""
         new = list(self._changes(slot))
         for key, metric, change in new:
             self._suspected.add((key, metric, change.at))
@@ -221,7 +221,7 @@ class IncidentWatch:
         return bool(new)
 
     def _changes(self, slot: Slot) -> Iterator[tuple[str, str, ChangePoint]]:
-        """Yield the suspects that were not told before."""
+        """Yield the suspects that were not reported before."""
         run = self._store.run(slot.run or "")
         if run.at is None or run.status in _TOLD_NOTHING:
             return
@@ -237,7 +237,7 @@ class IncidentWatch:
                 yield key, metric, change
 
     def _recall(self, slot: Slot, key: str, points: Sequence[HistoryPoint]) -> None:
-        """Take up a suspect that a watch before this one looked at, and its confirming probes."""
+        """Resume a suspect of an earlier watch, and its confirming probes."""
         judged = self._store.judged(self._site.name)
         if judged is None or judged.until is None:
             return
@@ -255,24 +255,24 @@ class IncidentWatch:
         return next((probe.confirm for probe in self._site.probes if probe.name == name), 0)
 
     def _ask_again(self, slot: Slot, runs: int) -> None:
-        """Put further runs of a probe on the list."""
+        """Schedule further runs of a probe."""
         now = self._clock()
         for number in range(1, runs + 1):
-            # Whole seconds: a slot's time is part of its id, and people read it.
+            # Whole seconds: a slot's time is part of its id, and users read it.
             due_at = (now + number * CONFIRM_APART).replace(microsecond=0)
             self._waiting.append(Begin(slot.item, due_at))
         if runs > 0:
             self._log.info("confirming probes follow", extra=fields(item=slot.item, runs=runs))
 
     def _bad_checksums(self) -> bool:
-        """Tell of transfers with a bad checksum since the snapshot before, at once."""
+        """Report at once transfers with a bad checksum since the previous snapshot."""
         from trimtab.probe.incident_question import StoreTelemetry
 
         since = self._snapshots_until or self._clock() - LOOK_AGAIN
         times = self._store.snapshot_times(self._site.name, since=since)
         if len(times) < 2:
             return False
-        # The last one that was looked at is looked at again: what grew, grew since it.
+        # Include the last snapshot examined: growth counts from there.
         self._snapshots_until = times[-1]
         telemetry = StoreTelemetry(self._store, self._site.name)
         bad = telemetry.bad_checksums(times[0], times[-1])
@@ -283,14 +283,14 @@ class IncidentWatch:
         return bool(bad)
 
     def _incidents(self, now: datetime) -> None:
-        """Look for incidents, and give back the memory that a record of months took."""
+        """Search for incidents, and release the memory that a record of months took."""
         try:
             self._look_for_incidents(now)
         finally:
             give_back_memory()
 
     def _look_for_incidents(self, now: datetime) -> None:
-        """Look for incidents, keep them for `trimtab status`, and tell of those that are new."""
+        """Search for incidents, store them for `trimtab status`, and report new ones."""
         name = self._site.name
         before = self._store.incidents(name)
         if not self._store.series(name):
@@ -298,7 +298,7 @@ class IncidentWatch:
         place = Place(name, self._site)
         try:
             looked = self.looks(self._store, place, now)
-        except UsageError:  # runs, and none of them tells of the file system yet
+        except UsageError:  # no run says anything about the file system yet
             return
         if looked.unkept is not None:
             self._log.error("incidents were not kept", extra=fields(problem=looked.unkept))
@@ -312,12 +312,12 @@ class IncidentWatch:
 
 
 def give_back_memory() -> None:
-    """Give back what is free: a process that lives for months must not keep its peaks."""
+    """Release free memory: a process that lives for months must not keep its peaks."""
     gc.collect()
     trim_memory()
 
 
 def trim_memory() -> None:
-    """Let malloc of glibc give back what was freed below the last block in use (malloc_trim(3))."""
+    """Let glibc's malloc release memory freed below the last block in use (malloc_trim(3))."""
     with contextlib.suppress(AttributeError, OSError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)

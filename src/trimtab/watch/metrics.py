@@ -97,7 +97,7 @@ METRICS: Final = (
     Metric("trimtab_probe_runs", "Runs by status.", (*_SITE, "probe", "status"), kind="counter"),
     Metric(
         "trimtab_targets",
-        "Targets by their worst problem; ok where there is none.",
+        "Targets by their worst problem; ok without a problem.",
         (*_SITE, "state"),
     ),
     Metric(
@@ -134,7 +134,7 @@ METRICS: Final = (
         (*_SITE, "policy", "kind", "outcome"),
         kind="counter",
     ),
-    Metric("trimtab_plans_waiting", "Plans that wait for a person.", (*_SITE, "policy")),
+    Metric("trimtab_plans_waiting", "Plans that wait for approval.", (*_SITE, "policy")),
     Metric("trimtab_alerts_waiting", "Alerts not delivered yet.", (*_SITE, "receiver")),
     Metric("trimtab_alert_failures", "Attempts since the last delivery.", (*_SITE, "receiver")),
     Metric("trimtab_watch_slots", "Slots by state.", (*_SITE, "item", "state"), kind="counter"),
@@ -145,7 +145,7 @@ METRICS: Final = (
     ),
     Metric(
         "trimtab_watch_slot_duration_seconds",
-        "What the last slot took: item snapshot is a snapshot.",
+        "Duration of the last slot; item snapshot is a snapshot.",
         (*_SITE, "item"),
     ),
     Metric(
@@ -154,7 +154,7 @@ METRICS: Final = (
         (*_SITE, "item"),
     ),
     Metric("trimtab_watch_refreshed_timestamp_seconds", "When these metrics were read."),
-    Metric("trimtab_watch_refresh_duration_seconds", "What reading them took."),
+    Metric("trimtab_watch_refresh_duration_seconds", "How long reading them took."),
     Metric("trimtab_store_size_bytes", "Size of the store's database file."),
 )
 """Every metric, in the order of the exposition."""
@@ -204,7 +204,7 @@ class SiteNow:
     trimmed
         Target to its last trim.
     plans
-        Policy to the number of plans that wait for a person.
+        Policy to the number of plans that wait for approval.
     last_slots
         Last completed slot of each item.
     refreshed_s

@@ -32,10 +32,10 @@ from trimtab.watch.alert_table import TEST
 from trimtab.watch.payload import Parcel
 
 TIMEOUT_S: Final = 10.0
-"""For a connection, and for each answer within it."""
+"""Timeout of a connection, and of each answer within it."""
 _ANSWER_MAX: Final = 64 * 1024
 _REFUSED_FOR_GOOD: Final = frozenset({400, 413, 415, 422})
-"""The message is at fault: sent again it would be refused again (RFC 9110, 15.5)."""
+"""The message is at fault: a repetition would be refused too (RFC 9110, 15.5)."""
 _SHOWN: Final = 120
 _HINT: Final = 'add [alerts.mail] with to = ["ops@example.org"], or a [webhook.NAME]'
 
@@ -46,8 +46,8 @@ _READERS: Final[dict[str, Callable[[Parcel, str | None], dict[str, Any]]]] = {
 }
 ALERTMANAGER_PATH: Final = "/api/v2/alerts"
 HOLD: Final = timedelta(hours=1)
-"""So long an alert goes on in Alertmanager after it was last sent: longer than a restart of the
-watch or of its host, and than the time between two calls of ``trimtab watch --check``."""
+"""Time that an alert stays open in Alertmanager after it was last sent: longer than a restart of
+the watch or of its host, and than the time between two calls of ``trimtab watch --check``."""
 TEST_HOLD: Final = timedelta(minutes=5)
 
 
@@ -64,24 +64,24 @@ class Receiver(ABC):
 
     @abstractmethod
     def deliver(self, parcel: Parcel, now: datetime) -> str | None:
-        """Hand over one message, and return what is to be noted about a delivery.
+        """Hand over one message, and return a note about the delivery.
 
         Raises
         ------
         Undelivered
-            It was not taken, or it is not known whether it was.
+            It was not accepted, or it is unknown whether it was.
         """
 
     def remember(self, delivered: Iterable[Alert]) -> None:  # noqa: B027 (most keep nothing)
-        """Take up what this receiver was given, also by earlier processes, oldest first."""
+        """Restore the alerts given to this receiver, also by earlier processes, oldest first."""
 
     @property
     def repeats(self) -> bool:
-        """Whether it forgets what it is not told again: `repeat` is to be called every minute."""
+        """Whether it forgets alerts that are not repeated; then call `repeat` every minute."""
         return False
 
     def repeat(self, now: datetime) -> None:  # noqa: B027 (called where `repeats` is true)
-        """Tell it again what goes on.
+        """Send the open alerts again.
 
         Raises
         ------
@@ -124,8 +124,8 @@ def try_receivers(site: Site, now: datetime) -> Iterator[ReceiverRow]:
         Severity.INFO,
         now,
         now,
-        f"test of the alerts of {site.name}: this one has no cause; nothing is to be done",
-        (f"What was told before: trimtab alerts {site.name}",),
+        f"test of the alerts of {site.name}: there is no problem, and nothing to do",
+        (f"Earlier alerts: trimtab alerts {site.name}",),
     )
     for receiver in receivers:
         try:
@@ -166,7 +166,7 @@ class MailReceiver(Receiver):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error: what follows it turns a POST into a GET of another page."""
+    """A redirect is an error: following it would turn a POST into a GET of another page."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -205,7 +205,7 @@ class WebhookReceiver(Receiver):
             url = secret_of(url)
             if not url.startswith(("https://", "http://")):
                 raise Undelivered(
-                    "the secret that holds the address holds none", code="secret-unreadable"
+                    "the secret for the address contains none", code="secret-unreadable"
                 )
         if path and not url.endswith(path):
             url = url.rstrip("/") + path
@@ -219,15 +219,15 @@ class WebhookReceiver(Receiver):
                 try:
                     text = answer.read(_ANSWER_MAX)
                 except (http.client.IncompleteRead, OSError):
-                    text = b""  # the status was there: sent again it would be there twice
+                    text = b""  # the status arrived: a repetition would be a duplicate
         _check(settings.kind, text)
 
 
 class AlertmanagerReceiver(WebhookReceiver):
     """Alertmanager itself, by its API.
 
-    It ends an alert that is not sent again, and after a restart knows none. So what goes on is
-    repeated, each time with an end that is `HOLD` away; what is over is sent with its end.
+    It ends an alert that is not repeated, and knows none after a restart. So open alerts are
+    repeated, each time with an end that is `HOLD` away; closed ones are sent with their end.
     """
 
     def __init__(self, settings: Webhook, runbook: str | None) -> None:
@@ -265,7 +265,7 @@ class AlertmanagerReceiver(WebhookReceiver):
     def _entries(
         self, alert: Alert, before: Alert | None, now: datetime
     ) -> Iterator[dict[str, Any]]:
-        """Yield what to post of an alert; another severity is another alert to Alertmanager."""
+        """Yield the entries to post for an alert; a new severity is a new alert to Alertmanager."""
         if alert.phase is Phase.CLOSED:
             known = alert if before is None else replace(alert, severity=before.severity)
             yield payload.posted(known, alert.at, self._runbook)
@@ -277,7 +277,7 @@ class AlertmanagerReceiver(WebhookReceiver):
 
 
 def _with(firing: dict[str, Alert], alert: Alert) -> dict[str, Alert]:
-    """Return the alerts that go on, by subject, after one more."""
+    """Return the open alerts by subject, after one more alert."""
     if alert.phase in (Phase.TEST, Phase.NOTED):
         return firing
     others = {subject: other for subject, other in firing.items() if subject != alert.subject}
@@ -285,7 +285,7 @@ def _with(firing: dict[str, Alert], alert: Alert) -> dict[str, Alert]:
 
 
 def _check(kind: str, text: bytes) -> None:
-    """Raise where an answer shows that something else than a receiver gave it, or that it lies."""
+    """Raise if an answer did not come from a receiver, or its text contradicts its status."""
     shown = visible(text[:_SHOWN].decode("utf-8", "replace"))
     if text.lstrip()[:1] == b"<":
         raise Undelivered(
@@ -303,7 +303,7 @@ def _check(kind: str, text: bytes) -> None:
 
 @contextmanager
 def _failures(place: str) -> Iterator[None]:
-    """Turn everything that can go wrong on the way into `Undelivered`; no address is repeated."""
+    """Turn every failure of a delivery into `Undelivered`, without repeating an address."""
     try:
         yield
     except urllib.error.HTTPError as error:
@@ -341,7 +341,7 @@ def _domain() -> str:
     return name if name.isascii() and all(c.isalnum() or c in "-." for c in name) else "localhost"
 
 
-# What `trimtab alerts` prints
+# Output of `trimtab alerts`
 
 
 @dataclass(frozen=True, slots=True)

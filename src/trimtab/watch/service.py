@@ -54,11 +54,11 @@ def configured(
     Parameters
     ----------
     clock
-        Says when each line was; ``None``: the host's.
+        Clock for the time of each line; ``None``: the host's.
     form
-        ``text``, ``json`` or ``journal``; ``None``: as the stream is.
+        ``text``, ``json`` or ``journal``; ``None``: by the stream.
     site
-        For the field ``TRIMTAB_SITE`` of the journal.
+        Value of the field ``TRIMTAB_SITE`` of the journal.
     """
     where = sys.stderr if stream is None else stream
     if form == "journal":
@@ -77,7 +77,7 @@ def configured(
 
 
 def fields(**values: object) -> dict[str, dict[str, object]]:
-    """Return what a message carries besides its text, for ``extra``."""
+    """Return the fields of a message besides its text, for ``extra``."""
     return {"fields": values}
 
 
@@ -88,7 +88,7 @@ class JsonLine(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; what JSON has no word for stands as text."""
+        """Return the line; values without a JSON type become text."""
         values: dict[str, Any] = {
             "at": _time(record).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -102,10 +102,10 @@ class JsonLine(logging.Formatter):
 
 
 class TextLine(logging.Formatter):
-    """A record as a person reads it: time, level where it matters, message, fields."""
+    """A record as readable text: time, level where it matters, message, fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; terminal signs in names are shown, not obeyed."""
+        """Return the line; control characters in names are shown, not obeyed."""
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
         words = [f"{_time(record):%Y-%m-%d %H:%M:%S} {level}{record.getMessage()}"]
         words += [f"{name}={value}" for name, value in getattr(record, "fields", {}).items()]
@@ -117,7 +117,7 @@ class TextLine(logging.Formatter):
 
 
 def _at(clock: Callable[[], datetime], record: logging.LogRecord) -> bool:
-    """Let a record be of the time that a clock shows."""
+    """Set the time of a record to that of a clock."""
     record.created = clock().timestamp()
     return True
 
@@ -138,7 +138,7 @@ _PRIORITIES: Final = (
 
 
 class JournalHandler(logging.Handler):
-    """Sends each record to the journal; where there is none, a line goes to stderr instead."""
+    """Sends each record to the journal; without a journal, a line goes to stderr instead."""
 
     def __init__(self, *, site: str | None = None, address: str | None = None) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ class Notifier:
         How long systemd waits for a sign of life before it restarts the service; ``None``: no
         watchdog.
     monotonic_s
-        Returns seconds that never go back.
+        Returns the seconds of a monotonic clock.
     """
 
     address: str | None = None
@@ -273,7 +273,7 @@ _LARGEST_BYTES: Final = 1 << 20
 
 
 class FileState(StrEnum):
-    """What is in a file's place now."""
+    """State of an installed file."""
 
     ABSENT = "absent"
     SAME = "same"
@@ -322,7 +322,7 @@ def unit_text() -> str:
 def files_of(
     site: Site, text: str, *, root: Path = Path("/"), program: str | None = None
 ) -> tuple[InstalledFile, ...]:
-    """Return the files that make a site watched, with what is in their places.
+    """Return the files that make a site watched, with the present state of each.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ def files_of(
     root
         Root of the tree that they are put into.
     program
-        Absolute path of the command; ``None``: the one that runs.
+        Absolute path of the command; ``None``: the running one.
 
     Raises
     ------
@@ -354,14 +354,14 @@ def install(planned: Sequence[InstalledFile], *, replace: bool = False) -> tuple
     Parameters
     ----------
     replace
-        Whether files that differ are written over; else nothing is written where one does.
+        Whether to overwrite files that differ; otherwise nothing is written if one does.
 
     Raises
     ------
     RefusedError
         A file differs.
     UnreadableError
-        One cannot be written; those before it are in place.
+        A file cannot be written; those before it are in place.
     """
     different = [file.path for file in planned if file.state is FileState.DIFFERS]
     if different and not replace:
@@ -384,7 +384,7 @@ def install(planned: Sequence[InstalledFile], *, replace: bool = False) -> tuple
 
 
 def commands(site: Site) -> tuple[str, ...]:
-    """Return what starts the watch once the files are in place."""
+    """Return the commands that start the watch once the files are in place."""
     return (
         f"trimtab site {site.name} --validate",
         "systemctl daemon-reload",
@@ -407,13 +407,13 @@ def _state(path: Path, text: str) -> FileState:
 
 
 def _this_program() -> str:
-    """Return the command that runs, by an absolute path that stays valid."""
+    """Return the running command, as an absolute path that stays valid."""
     beside = Path(sys.executable).with_name("trimtab")
     return str(beside) if beside.exists() else shutil.which("trimtab") or "/usr/bin/trimtab"
 
 
 def _drop_in(site: Site, program: str) -> str:
-    """Return what is particular to one site on this host."""
+    """Return the settings particular to one site on this host."""
     writable = [site.path]
     if site.policies.purge.directory is not None:
         writable.append(site.policies.purge.directory)
@@ -430,7 +430,7 @@ def _drop_in(site: Site, program: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Return a word as systemd.syntax(7) reads it: quotes, specifiers, control signs escaped."""
+    """Return a word quoted for systemd.syntax(7): quotes, specifiers, control characters."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     escaped = _CONTROL.sub(lambda sign: f"\\x{ord(sign[0]):02x}", escaped)
     return f'"{escaped}"' if escaped != word or " " in word else word

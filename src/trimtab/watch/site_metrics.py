@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 _LONGEST: Final = timedelta(days=60)
-"""As far back as a verdict goes where runs are rare (`judge.variability.WINDOW_LONGEST_S`)."""
+"""The longest window of a verdict, for rare runs (`judge.variability.WINDOW_LONGEST_S`)."""
 TRIMS: Final = timedelta(days=60)
-"""The ledger is searched so far back: older trims are in the log book, or reported."""
+"""How far back the ledger is searched: older trims are in the log book, or reported."""
 
 
 class Collector:
@@ -39,7 +39,7 @@ class Collector:
     file_system
         See `SiteNow`.
     receivers
-        Returns how alerts stand with each receiver.
+        Returns the state of deliveries to each receiver.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Collector:
         Parameters
         ----------
         item
-            Of the slot that ended: after a snapshot the series are as they were. ``None``: any.
+            Item of the slot that ended: a snapshot leaves the series unchanged. ``None``: any.
         """
         started_s, site, store = time.monotonic(), self._site, self._store
         if self._series is None or item != SNAPSHOT:
@@ -142,7 +142,7 @@ class Collector:
 def _of(
     counts: Mapping[tuple[str, str], int], names: Collection[str]
 ) -> dict[tuple[str, str], int]:
-    """Leave out what is not of the site file: checks and sweeps have many names."""
+    """Leave out probes that are not in the site file: checks and sweeps have many names."""
     begun = SlotState.BEGUN.value
     return {
         (name, state): count
@@ -152,7 +152,7 @@ def _of(
 
 
 def _size(path: Path | None) -> int | None:
-    """Return the bytes of SQLite's file with its log; of a server's database nothing is known."""
+    """Return the bytes of SQLite's file with its log; unknown for a database server."""
     if path is None:
         return None
     total = 0

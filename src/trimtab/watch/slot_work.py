@@ -7,7 +7,7 @@ A probe's slot is three transactions::
     done        + the snapshot after it, and the verdicts
 
 After a kill before ``claim`` the slot is due as if nothing had happened; before ``measured`` the
-probe runs again, or is given up when its time is past; before ``done`` the rest is done. Ids follow
+probe runs again, or is dropped if its time is past; before ``done`` the rest is done. Ids follow
 from site, item and time, so that nothing can be stored twice.
 """
 
@@ -52,18 +52,18 @@ if TYPE_CHECKING:
 ENDED_WHILE_IT_RAN: Final = "the watch ended while it ran"
 AN_ERROR_ENDED_IT: Final = "an error of the watch ended it"
 _ATTEMPTS: Final = 6
-"""For reading what can be done without: a minute in all."""
+"""Attempts at optional reads: a minute in all."""
 _TELLS_NOTHING: Final = (RunStatus.FAILED, RunStatus.NOT_STARTED)
 
 
 @dataclass(slots=True)
 class SlotWork:
-    """What it takes to do a slot of a site.
+    """Does the slots of a site.
 
     Attributes
     ----------
     holder
-        This process, as the lease names it.
+        Name of this process in the lease.
     alive
         Called now and then while something takes long: a sign of life, and the lease.
     beside
@@ -93,7 +93,7 @@ class SlotWork:
     _likeness: dict[str, Likeness] = field(default_factory=dict, init=False)
 
     def arm(self, open_acting: Callable[..., Driver], wait: Callable[[float], None]) -> None:
-        """Have policies kept and purge plans made, as far as the site file arms or schedules them.
+        """Set up policies and purge plans, as far as the site file arms or schedules them.
 
         Parameters
         ----------
@@ -109,14 +109,14 @@ class SlotWork:
             self.planning = PurgePlanning(self.site, self.store.location.url, self.log)
 
     def probe(self, item: str, due_at: datetime) -> Slot | None:
-        """Run a probe and return its slot, ended; ``None`` where it had ended before.
+        """Run a probe and return its ended slot; ``None`` if it had ended before.
 
         Raises
         ------
         RefusedError
             Another process watches the site by now.
         Interrupted
-            The slot is left as it is, to be gone on with.
+            The slot is left as it is, to be resumed.
         """
         probe, started_at = self._probe_of(item), self.clock()
         if probe is None or not self._claim(item, due_at, started_at):
@@ -132,12 +132,12 @@ class SlotWork:
         return self._conclude(slot, run)
 
     def snapshot(self, item: str, due_at: datetime, taking: Taking | None = None) -> Slot | None:
-        """Take a snapshot that is due and return its slot; ``None`` where it had ended before.
+        """Take a snapshot that is due and return its slot; ``None`` if it had ended before.
 
         Parameters
         ----------
         taking
-            It was taken beside a probe already.
+            The snapshot, if it was already taken beside a probe.
         """
         self._tell(item, due_at, "taking a snapshot")
         started_at = self.clock() if taking is None else taking.started_at
@@ -154,9 +154,9 @@ class SlotWork:
         due_at: datetime,
         gives_way: GivesWay = never,
     ) -> Slot | None:
-        """Keep the armed policies and return the slot; ``None`` where it had ended before.
+        """Keep the armed policies and return the slot; ``None`` if it had ended before.
 
-        What was done stands in the journal and the ledger, whatever becomes of the slot.
+        The journal and the ledger record what was done, whatever becomes of the slot.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class SlotWork:
         return self._end(slot)
 
     def purge_plan(self, item: str, due_at: datetime) -> Slot | None:
-        """Begin a purge plan, or go on with it; `planned` returns its slot once that has ended."""
+        """Begin or continue a purge plan; `planned` returns its slot once that has ended."""
         if self.is_planning:
             return self.miss(item, due_at, "the plan before it is still being made")
         if self.planning is not None and self._claim(item, due_at, self.clock()):
@@ -212,7 +212,7 @@ class SlotWork:
         return self._end(replace(slot, ended_at=self.clock(), detail=end.detail))
 
     def miss(self, item: str, due_at: datetime, reason: str) -> Slot | None:
-        """Keep that a slot was missed, for a probe with a run that says so."""
+        """Record a missed slot, for a probe with a run that states it."""
         slot = Slot(self.site.name, item, due_at, SlotState.MISSED, detail=reason)
         run = None
         if (probe := self._probe_of(item)) is not None:
@@ -222,14 +222,14 @@ class SlotWork:
         return self._end(slot, run=run)
 
     def miss_many(self, work: MissMany) -> Slot | None:
-        """Keep in one event that a long stretch of slots was missed."""
+        """Record a long stretch of missed slots in one event."""
         event = stretch(self.site.name, work.item, work.first, work.last, work.reason)
         detail = f"and every slot since {work.first.isoformat()}: {work.reason}"
         slot = Slot(self.site.name, work.item, work.last, SlotState.MISSED, detail=detail)
         return self._end(slot, event=event)
 
     def go_on(self, slot: Slot, reason: str) -> Slot | None:
-        """Do the rest of a slot whose run is kept, and return it, ended; ``reason``: why now."""
+        """Do the rest of a slot whose run is stored, and return the ended slot; ``reason``: why."""
         identifier = slot.run
         if identifier is None or not self._claim(slot.item, slot.due_at, slot.started_at):
             return None
@@ -239,7 +239,7 @@ class SlotWork:
         return self._conclude(replace(slot, holder=self.holder, detail=detail), run)
 
     def give_up(self, slot: Slot, reason: str) -> Slot | None:
-        """Close a slot that was started and from which nothing came."""
+        """Close a slot that was started without a result."""
         if not self._claim(slot.item, slot.due_at, slot.started_at):
             return None
         run, probe = None, self._probe_of(slot.item)
@@ -266,7 +266,7 @@ class SlotWork:
         return self.patience.keep("keeping a slot", finish)
 
     def _end(self, slot: Slot, **more: Any) -> Slot | None:
-        """Keep the end of a slot with what came of it; ``None`` where it had ended before."""
+        """Store the end of a slot with its results; ``None`` if it had ended before."""
         return self._ended(slot) if self._finish(slot, **more) else None
 
     def _slot(self, item: str, due_at: datetime, state: SlotState, at: datetime | None) -> Slot:
@@ -275,7 +275,7 @@ class SlotWork:
     def _snapshot(
         self, slot: Slot, part: str, taking: Taking | None = None
     ) -> tuple[dict[str, Snapshot], str | None]:
-        """Return the snapshot under its id, or nothing and why."""
+        """Return the snapshot under its id, or none and the reason."""
         self.alive()
         try:
             with panics_as_errors():
@@ -285,7 +285,7 @@ class SlotWork:
                     taken = taking.answer.result()
         except TrimtabError as error:
             problem = f"no snapshot {part} it: {error.message}"
-        except Exception as error:  # of one snapshot; the watch goes on, and the bug is told whole
+        except Exception as error:  # one snapshot only; the watch goes on and logs the bug in full
             self.log.exception("a snapshot failed", extra=fields(item=slot.item))
             problem = f"no snapshot {part} it: {type(error).__name__}: {error}"
         else:
@@ -296,7 +296,7 @@ class SlotWork:
     def _measure(self, probe: SiteProbe, slot: Slot) -> tuple[Run, tuple[Run, ...]]:
         """Return the run, and others that were measured with it.
 
-        Where the probe could not be started it is one that says so.
+        If the probe could not be started, the run states that.
         """
         absent, started_at = self._absent(probe, slot), slot.started_at or slot.due_at
 
@@ -309,7 +309,7 @@ class SlotWork:
                 outcome = self.runner(probe, RunContext(absent.run_id, started_at, progress))
         except TrimtabError as error:
             status, reason = RunStatus.NOT_STARTED, error.message
-        except Exception as error:  # of one probe; the watch goes on, and the bug is told whole
+        except Exception as error:  # one probe only; the watch goes on and logs the bug in full
             self.log.exception("a probe failed", extra=fields(item=slot.item))
             status, reason = RunStatus.FAILED, f"{type(error).__name__}: {error}"
         else:
@@ -339,14 +339,14 @@ class SlotWork:
         return self._end(slot, snapshots=after)
 
     def _judge(self, run: Run) -> tuple[tuple[Verdict, ...], str | None]:
-        """Return the verdicts on a run that is kept, by the runs within the site's window."""
+        """Return the verdicts on a stored run, from the runs within the site's window."""
         if run.status in _TELLS_NOTHING or run.at is None:
             return (), None
         judge = partial(verdicts_on, self.store, self.site, run)
         try:
             with panics_as_errors():
                 return self.patience.keep("reading earlier runs", judge, attempts=_ATTEMPTS), None
-        except Exception as error:  # the run stands without its verdict, and the error is told
+        except Exception as error:  # the run is kept without a verdict, and the error is reported
             self.log.exception("a run could not be judged", extra=fields(run=run.id))
             return (), f"not judged: {type(error).__name__}: {error}"
 

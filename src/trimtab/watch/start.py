@@ -22,14 +22,14 @@ from trimtab.watch.watch_state import scheduled_site, watched_site
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a watch did before it ended.
+    """Work that a watch did before it ended.
 
     Attributes
     ----------
     runs
         The runs of its slots, by id.
     standing
-        How the site stands; ``None``: the watch ran until it was ended.
+        Standing of the site; ``None``: the watch ran until it was ended.
     """
 
     site: str
@@ -42,7 +42,7 @@ class Watched:
 def watched(
     where: str, store_url: str | None, *, once: bool, log_form: str | None, log_level: str
 ) -> Watched:
-    """Watch a site until interrupted, or ``once``, and return what was done.
+    """Watch a site until interrupted, or ``once``, and return the work done.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def watched(
     RefusedError
         Another process watches it.
     Interrupted
-        As `Watch.run` says.
+        As for `Watch.run`.
     """
     frames_for_months()  # this process may run for months, with one thread
     loaded = watched_site(where) if once else scheduled_site(where)

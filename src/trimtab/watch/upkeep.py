@@ -1,6 +1,6 @@
-"""What accompanies the watch's slots: patience with the store, removal of old records, observers.
+"""Upkeep beside the watch's slots: patience with the store, removal of old records, observers.
 
-Calls to the store are retried, and an item's place is found again. Observers are alerts and
+Calls to the store are retried, and the position of an item is recovered. Observers are alerts and
 metrics; no error of theirs ends the watch.
 """
 
@@ -38,12 +38,12 @@ LONGEST_WAIT_S: Final = 60.0
 
 
 class StorePatience:
-    """Makes calls to the store, again and again where it does not answer.
+    """Makes calls to the store, and repeats them if it does not answer.
 
     Parameters
     ----------
     outage
-        Told from when to when the store could not be used, once it can be used again.
+        Called with start and end of an outage of the store, once it answers again.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class StorePatience:
         Parameters
         ----------
         attempts
-            How often to try; without end where ``None``, for what may not be lost.
+            Number of attempts; ``None``: without end, for data that must not be lost.
 
         Raises
         ------
         UnreadableError
-            By the last attempt.
+            The last attempt failed.
         """
         wait_s, since = FIRST_WAIT_S, None
         for attempt in count(1):
@@ -97,14 +97,14 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What it takes to find an item's place.
+    """Finds where an item left off.
 
     Attributes
     ----------
     site
-        Its name.
+        Name of the site.
     miss
-        Keeps what was missed: a `Miss` or a `MissMany`.
+        Records what was missed: a `Miss` or a `MissMany`.
     """
 
     site: str
@@ -113,7 +113,7 @@ class Resumption:
     miss: Callable[[Work], object]
 
     def position(self, item: Item, now: datetime) -> Position:
-        """Return how far an item has come by what is kept; new items begin now."""
+        """Return how far an item has come according to the store; new items begin now."""
         begun, last = self._begun(item, now), self._last(item, now)
         if begun is not None and last is not None:
             if begun.detail == str(item.schedule):
@@ -125,17 +125,17 @@ class Resumption:
         return position(item, now)
 
     def settle_before(self, item: Item, now: datetime) -> None:
-        """Keep what was missed before the latest slot: a later one hides it from the next watch."""
+        """Record what was missed before the latest slot: a later one hides it after a restart."""
         if self._begun(item, now) is None:
             return  # nothing watched it, so nothing was missed
         self._keep_missed(self.position(item, now), item.latest(item.until(now)))
 
     def _settle(self, item: Item, begun: Slot, last: Slot, now: datetime) -> None:
-        """Keep what was missed by the schedule that an item had before."""
+        """Record what was missed on the earlier schedule of an item."""
         try:
             before = replace(item, schedule=parse_schedule(begun.detail or ""))
         except TrimtabError:
-            return  # of a program that knew more kinds of schedules
+            return  # from a version with more kinds of schedules
         self._keep_missed(position(before, last.due_at), now)
 
     def _keep_missed(self, place: Position, then: datetime) -> None:
@@ -159,13 +159,13 @@ class Resumption:
 
 
 PROVED_S: Final = 86400.0
-"""So long the clocks agree before anything is removed; it is also how often that is done."""
+"""How long the clocks must agree before anything is removed; also the interval of removals."""
 APART_S: Final = 300.0
-"""NTP slews by 500 ppm at most (ntp_adjtime(3)), 43 s a day: by more than this, a clock was set."""
+"""NTP slews by at most 500 ppm (ntp_adjtime(3)), 43 s a day: beyond this, a clock was set."""
 
 
 class Retention:
-    """Removes, once a day, what is older than the site keeps it.
+    """Removes, once a day, records older than the site's retention.
 
     Records are removed by a clock that has proved itself. A clock that is set forward by a month
     makes a month of snapshots look as old as their retention. So the wall clock is compared with a
@@ -178,7 +178,7 @@ class Retention:
     Parameters
     ----------
     elapsed_s
-        Returns the seconds since some moment, by a clock that nobody sets.
+        Returns the seconds since some moment, by a monotonic clock.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Retention:
         self._agree_since: tuple[datetime, float] | None = None
 
     def prune(self, now: datetime) -> None:
-        """Remove what there is to remove; to be called often, so that every jump is seen."""
+        """Remove old records; called often, so that every jump of a clock is seen."""
         retention_s = self._site.store.retention_s
         if retention_s is None or not self._trusted(now, self._elapsed_s()):
             return
@@ -235,7 +235,7 @@ class Taking:
     due_at, started_at
         When its slot was due, and when it started.
     answer
-        The snapshot once it is there, or what went wrong.
+        The snapshot once it is complete, or its error.
     """
 
     due_at: datetime
@@ -244,7 +244,7 @@ class Taking:
 
 
 def begin(driver: Driver, due_at: datetime, clock: Callable[[], datetime]) -> Taking:
-    """Begin to take a snapshot and return at once; nobody else uses the driver meanwhile."""
+    """Begin to take a snapshot and return at once; nothing else may use the driver meanwhile."""
     taking = Taking(due_at, clock(), Future())
 
     def take() -> None:
@@ -262,17 +262,17 @@ class Observer(Protocol):
     """Called by the watch after each slot, while it waits, and at its end."""
 
     def after_slot(self, slot: Slot) -> object:
-        """Look at the record after a slot has ended."""
+        """Read the record after a slot has ended."""
 
     def idle(self, now: datetime) -> object:
-        """Go on with what was left; called once a minute or more often."""
+        """Continue with remaining work; called at least once a minute."""
 
     def close(self) -> object:
         """End; the watch ends too."""
 
 
 class Observers:
-    """Several observers; an error of one is logged, and the others are called all the same."""
+    """Several observers; an error of one is logged, and the others are still called."""
 
     def __init__(self, observers: Sequence[Observer], log: logging.Logger) -> None:
         self._observers, self.log = tuple(observers), log
@@ -306,7 +306,7 @@ def observers_of(
     log: logging.Logger,
     clock: Callable[[], datetime],
 ) -> tuple[Observer, ...]:
-    """Return what looks on while a site is watched; nothing is imported for what it has not."""
+    """Return the observers of a watch; code for those it does not have is not imported."""
     from trimtab.watch.alerting import Alerting
 
     # In simulated time an hour passes in moments: deliveries are made in between.

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 REST_MAX_S: Final = 60.0
 """The longest sleep: a clock that is set forward is noticed within a minute."""
 RECOVER_AGAIN_S: Final = 3600.0
-"""So often is looked for slots that an error left half done: one that stays is told every hour."""
+"""How often to look for slots that an error left half done: one that stays is logged hourly."""
 ONCE_POLL_S: Final = 1.0
 SETTLE_POLL_S: Final = 1.0
 BACKWARDS: Final = timedelta(seconds=1)
@@ -68,24 +68,24 @@ class Watch:
     Parameters
     ----------
     probe
-        Runs the probes: `trimtab.probe.site_probe.SiteProbeRunner`, or what stands for it.
+        Runs the probes: `trimtab.probe.site_probe.SiteProbeRunner`, or a substitute.
     clock
         Returns the time now, aware UTC.
     sleep
         Waits for that many seconds.
     elapsed_s
-        Returns the seconds since some moment, by a clock that nobody sets.
+        Returns the seconds since some moment, by a monotonic clock.
     open_acting
         Opens the driver with the right to change the file system: `open_acting_driver`.
     notify
-        Told how things stand: `trimtab.watch.service.from_environment`.
+        Receives the state of the watch: `trimtab.watch.service.from_environment`.
     holder, gone
-        This process, and whether another is known to be no more.
+        Name of this process, and whether another one is known to have ended.
 
     Raises
     ------
     UsageError
-        A schedule of the site is none.
+        A schedule of the site is invalid.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Watch:
         self._patience = StorePatience(self.log, clock, self._pause, self._outage)
         surroundings = clock, self.log, self._notify, self._patience, self._holder, self._alive
         self._work = SlotWork(site, store, driver, probe, *surroundings)
-        if not DRIVERS[site.driver].simulated:  # its time passes only where it is waited for
+        if not DRIVERS[site.driver].simulated:  # its time passes only while the watch waits
             self._work.beside, self._work.settle = self._beside, self._settle
         self._work.arm(open_acting, self._wait)
         self._resumption = Resumption(site.name, store, self._patience, self._do)
@@ -130,26 +130,26 @@ class Watch:
         self._announced: tuple[datetime, str] | None = None
 
     def observe(self, observers: Sequence[Observer], *, looks: IncidentLook | None = None) -> None:
-        """Let these look on: after each slot, while the watch waits, and at its end.
+        """Set the observers: called after each slot, while the watch waits, and at its end.
 
         Parameters
         ----------
         looks
-            Looks for incidents; ``None``: this process.
+            Searches for incidents; ``None``: this process does.
         """
         if looks is not None:
             self._incident_watch.looks = looks
         self._observers = Observers(observers, self.log)
 
     def run(self, *, once: bool = False) -> tuple[Slot, ...]:
-        """Watch until interrupted; with ``once`` do what is not yet done, and return the slots.
+        """Watch until interrupted, or with ``once`` do what is not yet done; return the slots.
 
         Raises
         ------
         RefusedError
             Another process watches the site.
         Interrupted
-            By SIGINT, SIGTERM or SIGHUP. What was under way is cleaned up and can be gone on with.
+            By SIGINT, SIGTERM or SIGHUP. Work under way is cleaned up and can be resumed.
         """
         with interruptible():
             try:
@@ -187,7 +187,7 @@ class Watch:
                 if (slot := self._do(task)) is not None:
                     ended.append(slot)
                     self._look_at(slot)
-                # What failed is not tried again: in its grace it would fail again and again.
+                # A failed slot is not retried: within its grace it would fail again and again.
                 agenda = self._agenda = advanced(self._known(), task)
             now = self._clock()
         ended += self._confirm(now)
@@ -228,7 +228,7 @@ class Watch:
     def _prepare(self, now: datetime) -> None:
         if self._agenda is None:
             self._take_lease(now)
-            self._notify.ready()  # taking up what an earlier watch left may be a whole probe
+            self._notify.ready()  # resuming the work of an earlier watch may be a whole probe
             self._recover(now)
             self._agenda = WatchAgenda(alive_since=now, positions=self._positions(now))
             self.log.info("watching", extra=fields(site=self.site.name, holder=self._holder))
@@ -247,7 +247,7 @@ class Watch:
         return self._agenda
 
     def _recover(self, now: datetime) -> list[Slot]:
-        """Close what an earlier watch had under way, or go on with it where there is time."""
+        """Close the unfinished work of an earlier watch, or resume it if there is time."""
         self._recovered_s = self._elapsed_s()
         by_name = {item.name: item for item in self._items}
         ended = []
@@ -262,15 +262,15 @@ class Watch:
         return ended
 
     def _recover_again(self, now: datetime) -> list[Slot]:
-        """Do now and then what is done at the start: an error may have left a slot half done.
+        """Repeat the recovery of the start: an error may have left a slot half done.
 
-        Between two slots none is under way, so one that is started and not ended is such a one.
+        Between two slots none is under way, so a slot that is started and not ended is half done.
         """
         if self._elapsed_s() - self._recovered_s < RECOVER_AGAIN_S:
             return []
         ended = self._recover(now)
         if ended and self._agenda is not None:
-            reason = "an unfinished slot was taken up again"
+            reason = "an unfinished slot was resumed"
             self._agenda = occupied(self._agenda, reason, now, self._clock())
         return ended
 
@@ -296,14 +296,14 @@ class Watch:
             reason = f"the {item_text} of {work.due_at:%H:%M} was still running"
             self._agenda = occupied(self._agenda, reason, since, until)
         if slot is None:
-            self._lease_until = None  # another process may have it by now: ask
+            self._lease_until = None  # another process may have the lease by now: check
         self._renew_lease(until)
         while self._taken:
             self._look_at(self._taken.pop(0))
         return slot
 
     def _beside(self) -> None:
-        """Begin the snapshot that comes due while a probe runs, or keep it once it is there."""
+        """Begin the snapshot that comes due while a probe runs, or store it once it is complete."""
         if self._agenda is None:
             return
         if self._taking is not None:
@@ -319,7 +319,7 @@ class Watch:
                 self._agenda = advanced(self._known(), work)
 
     def _keep_taken(self, taking: Taking) -> None:
-        """Keep a snapshot that was taken beside a probe; alerts do not wait for it either."""
+        """Store a snapshot that was taken beside a probe; its alerts do not wait either."""
         self._taking = None
         slot = self._guarded(partial(self._work.snapshot, SNAPSHOT, taking.due_at, taking))
         self._agenda = advanced(self._known(), Begin(SNAPSHOT, taking.due_at))
@@ -346,7 +346,7 @@ class Watch:
         return self._work.probe
 
     def _gives_way(self, seconds: float) -> bool:
-        """Return whether a snapshot or a probe is due so soon while policies are kept."""
+        """Return whether a snapshot or a probe is due within so many seconds."""
         agenda, until = self._agenda, self._clock() + timedelta(seconds=seconds)
         return agenda is not None and something_else_due(agenda, POLICIES, until)
 
@@ -366,17 +366,17 @@ class Watch:
             self._agenda = occupied(self._agenda, "the store could not be used", since, until)
 
     def _look_at(self, slot: Slot, *, confirming: bool = False) -> None:
-        """Look at what a slot brought; no error of looking ever ends the watch."""
+        """Examine the result of a slot; no error in this ever ends the watch."""
         try:
             with panics_as_errors():
                 self._incident_watch.after(slot, confirming=confirming)
         except Exception:
             extra = fields(at=slot.due_at)
-            self.log.exception("what a slot brought was not looked at", extra=extra)
+            self.log.exception("the result of a slot was not examined", extra=extra)
         self._observers.after_slot(slot)
 
     def _confirm(self, now: datetime) -> list[Slot]:
-        """Run the probes that are to confirm a suspect and are due."""
+        """Run the probes that are due to confirm a suspect."""
         ended = []
         for confirming in self._incident_watch.due(now):
             slot = self._do(confirming)
@@ -388,7 +388,7 @@ class Watch:
     # Waiting
 
     def _rest(self) -> None:
-        """Sleep until the next start, or less: for a sign of life, for the clock, for the lease."""
+        """Sleep until the next start, or less: for a sign of life, the clock and the lease."""
         self._observers.idle(self._clock())
         planned, now = next_item(self._known()), self._clock()
         confirming = self._incident_watch.next_due()
@@ -440,10 +440,10 @@ class Watch:
         self._lease_until = until
 
     def _alive(self) -> None:
-        """Give a sign of life while a slot takes long, and keep the lease if that can be.
+        """Give a sign of life while a slot takes long, and keep the lease if possible.
 
-        Where it cannot, the slot ends first: what it then keeps is refused if another process
-        has taken it over.
+        Otherwise the slot ends first: its results are refused if another process has taken the
+        lease.
         """
         self._notify.alive()
         now = self._clock()
@@ -484,4 +484,4 @@ class Watch:
         try:
             self.store.release_lease(self.site.name, self._holder)
         except TrimtabError as error:
-            self.log.warning("the lease was not given back", extra=fields(problem=error.message))
+            self.log.warning("the lease was not released", extra=fields(problem=error.message))

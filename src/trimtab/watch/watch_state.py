@@ -37,7 +37,7 @@ def watch_state(site: Site, store: Store, now: datetime) -> WatchState:
 
 
 def overdue(site: Site, store: Store, now: datetime) -> dict[str, datetime]:
-    """Return item to slot of those that can no longer start in time, as no process watches.
+    """Return the slots, by item, that can no longer start in time because no process watches.
 
     A watch that is alive decides about late slots itself, and a restart leaves none overdue.
     """
@@ -53,7 +53,7 @@ def overdue(site: Site, store: Store, now: datetime) -> dict[str, datetime]:
 
 
 def _lease(site: Site, store: Store, now: datetime) -> Lease | None:
-    """Return the lease of the process that watches a site; ``None``: none does."""
+    """Return the lease of the process that watches a site; ``None`` if none does."""
     lease = store.lease(site.name)
     is_held = lease is not None and lease.until > now and not is_gone(lease.holder)
     return lease if is_held else None
@@ -69,7 +69,7 @@ def _last_ended(store: Store, site: str, item: str, now: datetime) -> Slot | Non
 
 
 def watched_site(where: str) -> LoadedSite:
-    """Return the site of a name, a site file or a path; a name stands for a site file alone."""
+    """Return the site of a name, a site file or a path; a name can only be that of a site file."""
     from trimtab.site.lookup import open_site, site_file
 
     return site_file(where, only_sites=True) or open_site(where)
@@ -120,7 +120,7 @@ def shown_state(
     return state, plans, standing
 
 
-# What `trimtab watch` prints of it
+# Output of `trimtab watch`
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""The dashboard and its HTTP API: read, render, and record the few changes that people may make.
+"""The dashboard and its HTTP API: read, render, and record the few changes that users may make.
 
-It stands beside `trimtab.cli`: it parses a request, calls one function of a room, and renders the
-value with the components of `show`. Pages that belong to one room are in that room, as
-`page_web_*`; nothing else imports this one. The command line names it in a table.
+Like `trimtab.cli`, it parses a request, calls one function of a room, and renders the value with
+the components of `show`. Pages that belong to one room are in that room, as `page_web_*`; nothing
+else imports this one. The command line names it in a table.
 """

@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: one-time tokens on this host, or a reverse proxy's header.
+"""Identity and role of each user: one-time tokens on this host, or a reverse proxy's header.
 
 A settings file says who may use the dashboard: hosts, a reverse proxy, roles. Sessions are in
 memory: a session ends with the process, and no password exists.
@@ -39,7 +39,7 @@ EVERYBODY: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """The reverse proxy that signs people in.
+    """The reverse proxy that signs users in.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Proxy:
 
     peers: tuple[str, ...] = key(
         TEXTS,
-        "Addresses of the proxy. Only from there is the header below believed.",
+        "Addresses of the proxy. The header below is trusted only from there.",
         (),
         example='["192.0.2.10"]',
     )
@@ -72,7 +72,7 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Who may do what, by the name that the proxy gives; a star is everybody it signed in."""
+    """Users of each role, by the name that the proxy gives; a star is every user it signed in."""
 
     viewers: tuple[str, ...] = key(
         TEXTS, "See everything but whose files a purge takes.", (), example='["*"]'
@@ -104,8 +104,8 @@ def load_settings(path: str) -> WebSettings:
     Raises
     ------
     UsageError
-        It cannot be read, holds what does not belong there, or, where we are root, can be changed
-        by others.
+        It cannot be read, has unknown contents, or, if this process is root, other users can
+        change it.
     """
     from dataclasses import replace
 
@@ -155,7 +155,7 @@ def _problems(settings: WebSettings) -> Iterable[Problem]:
         if network.prefixlen == 0:
             yield Problem(
                 ("proxy", "peers"),
-                f"{peer} is every address: anybody could name a user",
+                f"{peer} is every address: any host could name a user",
                 '"192.0.2.10"',
                 "address-too-wide",
             )
@@ -177,23 +177,23 @@ def _problems(settings: WebSettings) -> Iterable[Problem]:
             )
     roles = settings.roles
     if settings.proxy.peers and not (roles.viewers or roles.operators or roles.admins):
-        yield Problem(("roles",), "nobody has a role", 'viewers = ["*"]', "roles-missing")
+        yield Problem(("roles",), "no user has a role", 'viewers = ["*"]', "roles-missing")
 
 
 _COOKIE: Final = "trimtab_session"
 _COOKIES_MAX: Final = 4
-"""Of one name: a server on another port may have set some that stand before ours."""
+"""Maximum of cookies of one name: a server on another port may have set some ahead of ours."""
 SECRET_HEADER: Final = "x-trimtab-secret"
 SESSION_S: Final = 12 * 3600.0
 """A session that is not used for so long ends."""
 SESSION_MOST_S: Final = 7 * 86400.0
-"""And one that is, after so long: an open page uses it for ever, and so would who stole it."""
+"""Maximum age of a session in use: an open page would use it for ever, and so would a thief."""
 SESSIONS_MAX: Final = 64
 _USER_MAX: Final = 128
 
 
 class Role(StrEnum):
-    """What a person may do; each includes those before it."""
+    """What a user may do; each role includes those before it."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -207,14 +207,14 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What is known of a request before it is let in.
+    """Facts about a request before it is admitted.
 
     Attributes
     ----------
     peer
         Address of the other end of the connection, never a header; empty where unknown.
     headers
-        Lower-case name to each of its values.
+        Lower-case name to all its values.
     """
 
     peer: str
@@ -223,12 +223,12 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A person that was let in.
+    """An admitted user.
 
     Attributes
     ----------
     csrf
-        What a change has to bring along: pages of other origins cannot read it.
+        Token that a change must carry: pages of other origins cannot read it.
     may_leave
         Whether it is a session of the dashboard's own, which can be ended here.
     """
@@ -240,7 +240,7 @@ class Identity:
 
 
 def identity_of(request: Request) -> Identity:
-    """Return the person whom the guard let in."""
+    """Return the user whom the guard admitted."""
     return request.scope["trimtab.identity"]
 
 
@@ -257,14 +257,14 @@ def _at_least(role: Role) -> Callable[[Request], Identity]:
 Person = Annotated[Identity, Depends(identity_of)]
 Operator = Annotated[Identity, Depends(_at_least(Role.OPERATOR))]
 Admin = Annotated[Identity, Depends(_at_least(Role.ADMIN))]
-"""Who asks for a route: anybody who was let in, and who has at least that role."""
+"""Users of a route: any admitted user, or one with at least that role."""
 
 
 class Access(Protocol):
-    """How people are let in."""
+    """Admits users."""
 
     def identify(self, asking: Asking) -> Identity | Message:
-        """Return who asks, or why they are not let in."""
+        """Return the user of a request, or why it is refused."""
         ...
 
 
@@ -274,11 +274,11 @@ class TokenAccess:
     Parameters
     ----------
     announce
-        Called with each token; there always is one that works.
+        Called with each token; there is always one that works.
     user
         The name under which changes are recorded.
     elapsed_s
-        A clock that only goes forward.
+        A monotonic clock.
     """
 
     def __init__(
@@ -298,7 +298,7 @@ class TokenAccess:
         self._announce(token)
 
     def enter(self, token: str) -> str | None:
-        """Return the cookie of a new session, ``None`` for a token that is wrong or used."""
+        """Return the cookie of a new session, ``None`` if the token is wrong or used."""
         with self._lock:
             if not self._token or not hmac.compare_digest(self._token, _digest(token)):
                 return None
@@ -312,7 +312,7 @@ class TokenAccess:
         return cookie
 
     def identify(self, asking: Asking) -> Identity | Message:
-        """Return the person of a session."""
+        """Return the user of a session."""
         cookies = _cookies(asking.headers)
         if not cookies:
             return Message("not-signed-in", "not signed in")
@@ -329,7 +329,7 @@ class TokenAccess:
                 self._sessions.pop(_digest(cookie), None)
 
     def _is_open(self, name: bytes) -> bool:
-        """Return whether a session goes on, which it then does for longer."""
+        """Return whether a session is valid; if so, extend it."""
         now = self._elapsed_s()
         with self._lock:
             session = self._sessions.pop(name, None)
@@ -343,7 +343,7 @@ class TokenAccess:
 
 
 class ProxyAccess:
-    """A reverse proxy's header, believed from its own addresses alone."""
+    """A reverse proxy's header, trusted only from its own addresses."""
 
     def __init__(self, settings: WebSettings) -> None:
         self._proxy: Proxy = settings.proxy
@@ -353,7 +353,7 @@ class ProxyAccess:
         self._key = secrets.token_bytes(32)
 
     def identify(self, asking: Asking) -> Identity | Message:
-        """Return the person that the proxy names."""
+        """Return the user that the proxy names."""
         if not self._is_proxy(asking):
             return Message("peer-unknown", "requests are answered through the site's proxy alone")
         values = asking.headers.get(self._proxy.user_header.lower(), ())
@@ -400,10 +400,10 @@ def _csrf(key: bytes, name: bytes) -> str:
 def session_cookie(host: str) -> str:
     """Return the name of a session's cookie at a ``Host``.
 
-    Browsers send the cookies of a host to every port of it, and let each port set them. On this
-    host itself the name has the port, so that two dashboards do not sign each other's people out.
-    Other names are reached through TLS, where the prefix has browsers take the cookie from that
-    very name over TLS alone (RFC 6265bis, 4.1.3.2).
+    Browsers send the cookies of a host to all its ports, and let each port set them. On this host
+    itself the name has the port, so that two dashboards do not sign out each other's users. Other
+    names are reached through TLS, where the prefix makes browsers accept the cookie only from that
+    name over TLS (RFC 6265bis, 4.1.3.2).
 
     Examples
     --------
@@ -427,7 +427,7 @@ def is_loopback(name: str) -> bool:
 
 
 def _cookies(headers: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the values of the session's cookie, whatever else other servers of the host set."""
+    """Return the values of the session's cookie, ignoring those of other servers on the host."""
     (host,) = headers["host"]
     wanted = session_cookie(host)
     parts = ";".join(headers.get("cookie", ())).split(";")
@@ -436,7 +436,7 @@ def _cookies(headers: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _is_user(name: str) -> bool:
-    """Whether a header holds a name: no star, which stands for everybody, nothing unseen."""
+    """Whether a header holds a name: printable, and no star, which means every user."""
     return (
         0 < len(name) <= _USER_MAX and name.isascii() and name.isprintable() and name != EVERYBODY
     )

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _COMPONENTS: Final = "#/components/schemas/"
 _DESCRIBED: Final[list[tuple[dict[str, Any], str]]] = []
-"""Responses, each with the name of its document in `api_document`: a page needs none."""
+"""Responses, each with the name of its document in `api_document`; pages have no such name."""
 
 
 def answers(document: str) -> dict[int | str, dict[str, Any]]:
@@ -61,7 +61,7 @@ def _response(document: str, description: str) -> dict[str, Any]:
 
 
 def _documents() -> dict[str, type]:
-    """Return every document by its name, with which the responses refer to it from now on."""
+    """Return every document by its name, by which the responses refer to it from now on."""
     from trimtab.web.api_document import DOCUMENTS
 
     names = {document.__name__: name for name, document in DOCUMENTS.items()}
@@ -84,7 +84,7 @@ def described(application: FastAPI) -> dict[str, Any]:
         )
         components = document.setdefault("components", {}).setdefault("schemas", {})
         for name, kind in documents.items():
-            # Two documents may know types of one name: each has its own.
+            # Two documents may have different types of the same name.
             text = json.dumps(schema(kind)).replace("#/$defs/", f"{_COMPONENTS}{name}.")
             whole = json.loads(text)
             definitions = whole.pop("$defs")
@@ -100,7 +100,7 @@ Make = TypeVar("Make", bound=Callable[..., object])
 PREFIX: Final = "/api/v1"
 LIMIT_MAX: Final = 1000
 Offset = Annotated[int, Query(ge=0, le=10**9, description="Entries to skip.")]
-Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Entries at most.")]
+Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Maximum number of entries.")]
 Moment = Annotated[
     str | None, Query(max_length=40, description="RFC 3339; without an offset it is UTC.")
 ]
@@ -113,7 +113,7 @@ router = APIRouter(prefix=PREFIX)
 def conditional(
     request: Request, body: bytes, media_type: str, name: str = "", tag: str = "", **headers: str
 ) -> Response:
-    """Return a body, or that the client has it already; ``tag``: its own, of `tag_of`."""
+    """Return a body, or that the client already has it; ``tag`` is its `tag_of`."""
     tag = tag or tag_of(body)
     headers |= {"etag": tag, "cache-control": "private, no-cache"}
     if request.headers.get("if-none-match") == tag:
@@ -129,7 +129,7 @@ def tag_of(body: bytes) -> str:
 
 
 def answer(request: Request, document: object) -> Response:
-    """Return a document, or that it is the one that the client has."""
+    """Return a document, or that the client already has it."""
     from trimtab.base.encode import to_json
 
     return conditional(request, to_json(document).encode(), "application/json")
@@ -148,10 +148,10 @@ def document(
     Parameters
     ----------
     pages
-        The document's list that comes in pages: its attribute, or the path to it.
+        The list of the document that is divided into pages: its attribute, or the path to it.
     is_kept
-        Whether it follows from the site's record alone and takes long: it is kept as it is sent,
-        of an address without a query.
+        Whether it depends only on the site's record and takes long: then its text is stored, for
+        an address without a query.
     """
 
     def declared(make: Make) -> Make:
@@ -202,13 +202,13 @@ _REQUEST: Final = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, a
 
 
 def _has_query(request: Request) -> bool:
-    """Return whether an address has any parameter that its route knows."""
+    """Return whether an address has any parameter of its route."""
     known = {field.alias for field in request.scope["route"].dependant.query_params}
     return not known.isdisjoint(request.query_params)
 
 
 def _cut(whole: Any, path: str, page: slice) -> Any:
-    """Return a value of the model with a part of the list at a path."""
+    """Return a document with part of the list at a path."""
     name, _, inner = path.partition(".")
     held = getattr(whole, name)
     return replace(whole, **{name: _cut(held, inner, page) if inner else held[page]})
@@ -223,7 +223,7 @@ def _of_page(request: Request, end: int, total: str) -> dict[str, str]:
 
 
 def moment(text: str | None, *, end: bool = False) -> datetime | None:
-    """Return a time of an address; of a date its begin or end."""
+    """Return a time from an address; for a date, its beginning or end."""
     return None if text is None else parse_moment(text, "UTC", end=end)
 
 
@@ -257,7 +257,7 @@ def series(desk: DeskOf, site: str) -> JudgeDocument:
 
 @document(router, "series/{name}", is_kept=True)
 def one_series(desk: DeskOf, site: str, name: str) -> JudgeDocument:
-    """Return one of these series alone."""
+    """Return one of these series."""
     judged, alone = series(desk, site), desk.whole_series(site, name)
     return replace(judged, judgement=replace(judged.judgement, series=(alone,), tails=()))
 
@@ -272,7 +272,7 @@ def compare(
     probe: Probe = None,
     metric: Annotated[str | None, Query(max_length=60)] = None,
 ) -> CompareResult:
-    """Return by how much the runs of one stretch differ from those of another."""
+    """Return the difference between the runs of two stretches of time."""
     both = Zone().stretch(before), Zone().stretch(after)
     return compared(desk, site, both, probe=probe, metric=metric)
 
@@ -332,11 +332,11 @@ def log_book(desk: Desk, events: Sequence[Event]) -> EventsDocument:
     return EventsDocument(str(desk.store.location), tuple(events))
 
 
-# What people write
+# Entries that users write
 
 
 class WrittenEntry(BaseModel):
-    """A log book entry as a person writes it."""
+    """A log book entry as a user writes it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -357,7 +357,7 @@ ENTRY: Final = answers("EventsDocument")
 def write_event(
     request: Request, desk: DeskOf, operator: Operator, site: str, entry: NewEvent
 ) -> Response:
-    """Write into the log book of a site."""
+    """Add an entry to the log book of a site."""
     event = recorded(desk, site, operator, **entry.model_dump())
     return answer(request, log_book(desk, [event]))
 
@@ -375,7 +375,7 @@ def recorded(
     at: str | None = None,
     targets: str | None = None,
 ) -> Event:
-    """Write an event in a person's name, and return it."""
+    """Record an event in a user's name, and return it."""
     from trimtab.site.place import add_event
 
     return add_event(
@@ -398,10 +398,10 @@ Target = Annotated[str, Path(max_length=300)]
 POINTS_MAX: Final = 20_000
 SNAPSHOTS_MAX: Final = 1000
 _SNAPSHOTS_EACH: Final = 50
-"""Worked out at once: then others have their turn."""
-_POINTS: Final = "About so many runs for a chart, outliers always among them."
+"""Processed at a time: then other requests have their turn."""
+_POINTS: Final = "Approximate number of runs for a chart; outliers are always included."
 _FORMULA: Final = r"^([=+@\t\r\n\x{FF1D}\x{FF0B}\x{FF20}\x{FF0D}-])"
-"""With what a spreadsheet takes a cell for one; the latter four are wide forms of the others."""
+"""First characters that make a cell a formula; the last four are wide forms of the others."""
 _FORMS: Final[dict[str, tuple[str, Callable[[Any, io.BytesIO], object]]]] = {
     "csv": ("text/csv; charset=utf-8", lambda frame, file: harmless(frame).write_csv(file)),
     "parquet": ("application/vnd.apache.parquet", lambda frame, file: frame.write_parquet(file)),
@@ -444,7 +444,7 @@ def runs_file(
         chosen = marked if points is None else page_series.sampled(marked, points)
         return _written(chosen.select("at", "value", "unfinished", "run", "outlier"), form)
 
-    if form == "csv" and points is not None:  # of a chart: short, and asked for again
+    if form == "csv" and points is not None:  # for a chart: short, and requested again
         noun = f"runs of {name}: {points} {since or ''} {until or ''}"
         content = desk.held(site, noun, lambda: body().decode()).encode()
     else:
@@ -525,7 +525,7 @@ def readings_file(
     times = desk.store.snapshot_times(site, since=moment(since), until=moment(until, end=True))
     if len(times) > SNAPSHOTS_MAX:
         raise UsageError(
-            f"{len(times):,} snapshots lie in this stretch, more than {SNAPSHOTS_MAX:,}",
+            f"{len(times):,} snapshots are in this stretch, more than {SNAPSHOTS_MAX:,}",
             code="stretch-too-long",
             hint="name a shorter one: since, until",
         )
@@ -548,7 +548,7 @@ def _streamed_csv(
     parts: Sequence[Sequence[datetime]],
     name: str,
 ) -> Response:
-    """Return a table as it is worked out: no more of it is in memory than a part."""
+    """Yield a table as it is computed: only a part of it is in memory."""
     turn = turn_of(request)
 
     def written(times: Sequence[datetime], *, is_first: bool = False) -> bytes:
@@ -576,7 +576,7 @@ def _streamed_csv(
 
 
 def harmless(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a table for spreadsheets: no text in it, which comes from servers, is a formula."""
+    """Return a table for spreadsheets: none of its texts, which come from servers, is a formula."""
     import polars as pl
 
     return frame.with_columns(pl.col(pl.String).str.replace(_FORMULA, "'$1"))
@@ -592,7 +592,7 @@ def raw_output(
     run: Annotated[str, Path(max_length=40)],
     number: Annotated[int, Path(ge=0, le=1000)],
 ) -> Response:
-    """Return all that one command of a run printed on its standard output, as it was printed."""
+    """Return the complete standard output of one command of a run."""
     outputs = desk.store.outputs(desk.run(site, run).id)
     if number >= len(outputs):
         raise UsageError("the run has no such output", code="run-unknown")

@@ -1,4 +1,4 @@
-"""Documents of the API: those of ``--json`` by their names, and lists of what commands left."""
+"""Documents of the API: those of ``--json`` by their names, and lists of commands' results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SitesPage:
 
 @dataclass(frozen=True, slots=True)
 class HorizonEntry:
-    """A horizon that was kept."""
+    """A stored horizon."""
 
     id: str
     at: datetime
@@ -81,7 +81,7 @@ class PlansPage:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfEntry:
-    """A sweep of the twin that was kept; all of it is simulation."""
+    """A stored sweep of the twin; all of it is simulation."""
 
     id: str
     at: datetime
@@ -92,7 +92,7 @@ class WhatIfEntry:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfsPage:
-    """What was asked of the twin, the newest first."""
+    """Questions put to the twin, the newest first."""
 
     results: tuple[WhatIfEntry, ...]
     problems: tuple[Message, ...]

@@ -1,4 +1,4 @@
-"""The API of what commands computed: ladder, sweeps, what-ifs."""
+"""The API for results of commands: ladder, sweeps, what-ifs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sweep(
     name: str,
     workload: Annotated[list[str], Query(max_length=20)] = [],  # noqa: B006 (FastAPI copies it)
 ) -> SweepDocument:
-    """Return a sweep as far as it was measured; what is left to measure stands in its file."""
+    """Return a sweep as far as it was measured; its file has what is left to measure."""
     from trimtab.judge.sweep_result import SweepDocument
 
     stored, analysis = sweep_of(desk, site, name, tuple(workload))
@@ -60,7 +60,7 @@ def sweep_of(
     Raises
     ------
     UsageError
-        There is none of that name, or a factor of the workload is none of it.
+        No sweep has that name, or a factor of the workload is not one of the sweep's.
     """
     from trimtab.judge.sweep_analysis import analyse_sweep, measured_points
     from trimtab.probe.sweep import stored_sweep
@@ -77,7 +77,7 @@ def sweep_of(
 
 @document(api_router, "whatif")
 def what_ifs(desk: DeskOf, site: str) -> WhatIfsPage:
-    """List what was asked of the twin, the newest first; all of it is simulation."""
+    """List the questions put to the twin, newest first; all of it is simulation."""
     from trimtab.twin.whatif.whatif_sweep import WhatIfResult
     from trimtab.web.api_document import WhatIfEntry, WhatIfsPage
 

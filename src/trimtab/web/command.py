@@ -73,7 +73,7 @@ def serve(
     Parameters
     ----------
     only
-        The word that names the one site that is served, and the site; ``None``: all of the store.
+        The one site to serve, with the word that names it; ``None``: all sites of the store.
     """
     import time
 
@@ -110,7 +110,7 @@ def address(bind: str) -> tuple[str, int]:
     Raises
     ------
     UsageError
-        It is none.
+        It is no such address.
     """
     host, _, port = bind.rpartition(":")
     host = host.strip("[]")
@@ -125,7 +125,7 @@ def address(bind: str) -> tuple[str, int]:
 
 
 def _refuse_open(host: str, settings: WebSettings | None) -> None:
-    """Raise where a token would cross a network in the clear."""
+    """Raise if a token would cross a network unencrypted."""
     if not ipaddress.ip_address(host).is_loopback and not (settings and settings.proxy.peers):
         raise RefusedError(
             f"{host} can be reached from other hosts, and no proxy signs people in",
@@ -140,7 +140,7 @@ def _shown(host: str, port: int) -> str:
 
 
 def _hosts(host: str, port: int, settings: WebSettings | None) -> frozenset[str]:
-    """Return the values of ``Host`` that are answered."""
+    """Return the accepted values of ``Host``."""
     names = {_shown(host, port), f"localhost:{port}"}
     if settings is not None:
         names |= {name.lower() for name in settings.hosts}
@@ -148,7 +148,7 @@ def _hosts(host: str, port: int, settings: WebSettings | None) -> frozenset[str]
 
 
 def refuse_without_libraries() -> None:
-    """Raise where the extra ``web`` is not installed, with what to do."""
+    """Raise if the extra ``web`` is not installed, with a hint."""
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401

@@ -1,4 +1,4 @@
-"""What the dashboard knows of its sites: all of it is read from the store, by whoever asks.
+"""The dashboard's data about its sites, all read from the store on request.
 
 ::
 
@@ -6,7 +6,7 @@
                                                      └──others──> make(), by one; the others wait
 
 No value of a site's record outlives the rows that it rests on: an answer is right as soon as
-something was written, and a server that has just started reads what the one before it computed.
+something is written, and a server that has just started reads what the previous one computed.
 Texts are held as they were read, while the sums of their rows are the same. Files of this host are
 checked every `FILES_S`.
 """
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 Runs = tuple[tuple[datetime, float | None, bool, str], ...]
-"""Of one series, by time: at, value (none where it did not finish), unfinished, run."""
+"""Runs of one series by time: at, value (none if it did not finish), unfinished, run."""
 LOOKS_S: Final = 1.0
-"""It is looked at most so often whether the store is still the one that was opened."""
+"""Minimum interval between checks whether the store is still the one that was opened."""
 TEXTS_MAX: Final = 32 * 2**20
-"""Bytes of all texts that are held, with their names."""
+"""Maximum bytes of all held texts, with their names."""
 FILES_S: Final = 10.0
-"""Files of purges are looked at at most so often."""
+"""Minimum interval between reads of the files of purges."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedSeries:
-    """A series as pages list it; ``label`` is what sets it apart for people."""
+    """A series as pages list it; ``label`` distinguishes it for readers."""
 
     id: str
     label: str
@@ -64,9 +64,9 @@ class ListedSeries:
 
 
 class Texts:
-    """Texts as they were last read from the store, each of what it rests on; the newest only.
+    """Texts as last read from the store, with the basis of each; only the newest.
 
-    A long document is read and unpacked in 40 ms: too long for 50 people who ask each second.
+    A long document is read and unpacked in 40 ms: too long for 50 users who ask each second.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Texts:
         self._lock, self._size = threading.Lock(), 0
 
     def get(self, key: tuple[str, str], basis: str) -> str | None:
-        """Return a text; ``None``: it is not held, or rests on something else."""
+        """Return a text; ``None`` if it is not held, or has another basis."""
         with self._lock:
             before, text = self._held.get(key, ("", None))
             if before != basis:
@@ -83,7 +83,7 @@ class Texts:
             return text
 
     def put(self, key: tuple[str, str], basis: str, text: str) -> None:
-        """Hold a text in place of that before; those asked for longest ago give way."""
+        """Hold a text in place of the previous one; those requested longest ago are dropped."""
         with self._lock:
             if key in self._held:
                 self._size -= _size(key, self._held.pop(key)[1])
@@ -95,7 +95,7 @@ class Texts:
 
 
 def _size(key: tuple[str, str], text: str) -> int:
-    """Return the bytes that a text takes with its name: anybody makes up addresses."""
+    """Return the bytes of a text with its name: any client can invent addresses."""
     return sum(map(sys.getsizeof, (*key, key, text))) + 200
 
 
@@ -107,7 +107,7 @@ class Desk:
     only
         The one site that is served, with its file; ``None``: every site of the store.
     elapsed_s
-        A clock that only goes forward.
+        A monotonic clock.
     purges
         Key, journals and arming files of purges; default this host's.
     """
@@ -132,7 +132,7 @@ class Desk:
         self._recent: dict[tuple[str, str], tuple[float, object, Any]] = {}
 
     def of_request(self) -> Desk:
-        """Return a desk for one request: it looks once at what a store holds, and at its sums."""
+        """Return a desk for one request: it reads the store's contents and sums only once."""
         view = copy(self)
         view._seen = {}
         return view
@@ -160,7 +160,7 @@ class Desk:
         )
 
     def place(self, name: str) -> Place:
-        """Return a site that is served, with its file where there is one.
+        """Return a site that is served, with its file if it has one.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class Desk:
         """Return the time by a site's own clock."""
         return clock_of(self.place(name).site)()
 
-    # What is kept in the store
+    # Values kept in the store
 
     def remembered(
         self,
@@ -191,18 +191,18 @@ class Desk:
         basis: object = None,
         besides: object = None,
     ) -> Value:
-        """Return a value of a site as it is kept, made where what it rests on is another.
+        """Return the stored value of a site, made again if its basis has changed.
 
         Parameters
         ----------
         noun, kind
-            As `Keeping.remembered` has them.
+            As for `Keeping.remembered`.
         tables
-            Those that it rests on beside runs, slots, the site and its file; none: on all.
+            Tables it depends on besides runs, slots, the site and its file; without any, all.
         basis
-            All that it rests on, in place of the record.
+            Everything it depends on, in place of the record.
         besides
-            What it rests on besides the record.
+            Anything it depends on besides the record.
         """
         rests_on = self._rests_on(name, tables, besides) if basis is None else lambda _: basis
         look = self._look(name)
@@ -219,7 +219,7 @@ class Desk:
         return known[0]
 
     def held(self, name: str, noun: str, make: Callable[[], str]) -> str:
-        """Return a text of a site's runs that is soon made, and not kept: many may be asked for."""
+        """Return a text about a site's runs that is quickly made and not stored: there are many."""
         basis = self._look(name).basis(self._rests_on(name, ("site",)))
         text = self._texts.get((name, noun), basis)
         if text is None:
@@ -254,7 +254,7 @@ class Desk:
         Parameters
         ----------
         basis
-            What it rests on besides: of another it is made again at once.
+            Anything else it depends on; if that changes, it is made again at once.
         """
         with self._making[name]:
             at, before, value = self._recent.get((noun, name), (float("-inf"), None, None))
@@ -265,11 +265,11 @@ class Desk:
             return value
 
     def forget(self, noun: str, name: str) -> None:
-        """Make a value that depends on files again at the next question."""
+        """Make a value that depends on files again at the next request."""
         self._recent.pop((noun, name), None)
 
     def state_of_store(self, name: str) -> object:
-        """Return what differs when anything of a site has changed, as it was within `LOOKS_S`."""
+        """Return sums that differ if anything about a site has changed, at most `LOOKS_S` old."""
         with self._making[name]:
             at, sums = self._states.get(name, (float("-inf"), None))
             now = self._elapsed_s()
@@ -278,7 +278,7 @@ class Desk:
                 self._states[name] = now, sums
             return sums
 
-    # What pages and the API show
+    # Values for pages and the API
 
     def status(self, name: str) -> Status:
         """Return the status of one site."""
@@ -294,13 +294,13 @@ class Desk:
         )
 
     def judged(self, name: str) -> JudgedSite | None:
-        """Return every series of a site judged, ``None`` where no run can be."""
+        """Return every series of a site judged, ``None`` if no run can be."""
         from trimtab.probe.site_judgement import judge_site
         from trimtab.probe.site_series import NOTHING_TO_JUDGE
 
         place = self.place(name)
         with self._making[name]:
-            # Several parts of a page ask for it; a record that has changed is judged again.
+            # Several parts of a page need it; a changed record is judged again.
             sums = self.store.sums(name)
             before, judged = (self._seen or {}).get(f"judged {name}", (None, None))
             if before == sums:
@@ -315,7 +315,7 @@ class Desk:
             return judged
 
     def state(self, name: str) -> SiteState | None:
-        """Return every target as the last stored snapshot has it."""
+        """Return every target as in the last stored snapshot."""
         from trimtab.probe.site_standing import standing_of
 
         return standing_of(self.store, self.place(name)).state
@@ -326,7 +326,7 @@ class Desk:
         return self.store.events(site=name)
 
     def incidents(self, name: str) -> tuple[KeptIncident, ...]:
-        """Return the incidents of a site as they were last found, the newest first."""
+        """Return the incidents of the last search of a site, the newest first."""
         self.place(name)
         return self.store.incidents(name)
 
@@ -336,7 +336,7 @@ class Desk:
         Raises
         ------
         UsageError
-            There is none of that id.
+            The site has no incident with that id.
         """
         for incident in self.incidents(name):
             if incident.id == identifier:
@@ -344,7 +344,7 @@ class Desk:
         raise UsageError("no such incident", code="incident-unknown")
 
     def listed(self, name: str) -> tuple[ListedSeries, ...]:
-        """Return the series of a site that have a page, those of most runs first."""
+        """Return the series of a site that have a page, those with most runs first."""
         from trimtab.base.text import levels_text, metric_text
 
         def make() -> tuple[ListedSeries, ...]:
@@ -372,7 +372,7 @@ class Desk:
         Raises
         ------
         UsageError
-            There is none of that id.
+            The site has no series with that id.
         """
         from trimtab.base.series import SeriesJudgement
 
@@ -395,7 +395,7 @@ class Desk:
         Raises
         ------
         UsageError
-            There is none of that id.
+            The site has no run with that id.
         """
         self.place(name)
         run = self.store.run(identifier)
@@ -416,17 +416,17 @@ class Desk:
 
         return self.remembered(name, f"runs of {identifier}", Runs, make, "site")
 
-    # What commands worked out, and what is made of runs that are no series
+    # Results of commands, and values made of runs that are no series
 
     def results(self, name: str, kind: type[ResultValue]) -> Results[ResultValue]:
-        """Return the horizons, or the sweeps of the twin, that were kept of a site."""
+        """Return the stored horizons, or sweeps of the twin, of a site."""
         from trimtab.store.kept import results_of
 
         self.place(name)
         return results_of(self.store, name, kind)
 
     def site(self, name: str) -> Any:
-        """Return what is known of a site: its file, else what the store knows."""
+        """Return a site: from its file, else from the store."""
         of_file = self.place(name).site
         if of_file is not None:
             return of_file

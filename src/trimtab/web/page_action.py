@@ -1,4 +1,4 @@
-"""The pages of what was recorded about a site: actions, the log book and its form, settings."""
+"""The pages of records about a site: actions, the log book and its form, settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.post("/s/{site:path}/log")
 async def log_form(request: Request, desk: DeskOf, operator: Operator, site: str) -> Response:
-    """Write into the log book, and show it."""
+    """Add an entry to the log book, and show it."""
     names = ("kind", "detail", "at", "targets")
     values = {name: await form_field(request, name) for name in names}
     if values["kind"] not in {kind.value for kind in EventKind}:
@@ -38,7 +38,7 @@ async def log_form(request: Request, desk: DeskOf, operator: Operator, site: str
 
 @router.get("/s/{site:path}/actions")
 def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 0) -> Response:
-    """Show what was done and what waits, and the log book."""
+    """Show past and waiting actions, and the log book."""
     from trimtab.purge.plan.site_plan import plans_waiting
     from trimtab.watch.watch_state import watch_state
 
@@ -84,11 +84,11 @@ def settings_page(request: Request, desk: DeskOf, site: str) -> Response:
 
 
 _HIDDEN: Final = frozenset({"alerts", "webhook", "store", "metrics"})
-"""Tables that may lead to a receiver of alerts or a database."""
+"""Tables that may reveal a receiver of alerts or a database."""
 
 
 def _settings(site: Site) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield the tables of a site file as they would stand in it, without what has its default."""
+    """Yield the tables of a site file as it would have them, without default values."""
     from trimtab.site.site_file import SCHEMA
 
     tables: dict[str, list[tuple[str, str]]] = {}

@@ -1,12 +1,12 @@
 """Charts of the dashboard alone, and the marks of incidents and events on charts over time.
 
-The charts are a series to pan and zoom, surveys as a map, and a target's life; those that a page of
-a command has too come from that page's room. Interactive ones are drawn in the browser by Vega with
-an expression interpreter: the policy of the pages allows no code but our own files.
+The charts are a series to pan and zoom, surveys as a map, and a target's life; charts that a
+command's page shares come from that page's room. Interactive ones are drawn in the browser by Vega
+with an expression interpreter: the policy of the pages allows no code but our own files.
 
 The marks are pure::
 
-    ▂▂▂▂▂▂▂▂          ▂▂▂▂     incidents, along the upper edge: what lies beneath can be pointed at
+    ▂▂▂▂▂▂▂▂          ▂▂▂▂     incidents, along the upper edge: marks beneath stay reachable
         ▾     ▾                entries of the log book, beneath them
     · ' . · · . ' · . · '
 """
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 ROUTINE: Final = frozenset(
     {EventKind.TRIM, EventKind.PURGE, EventKind.TARGET_CLOSED, EventKind.TARGET_OPENED}
 )
-"""Kinds of events that recur: as many marks would hide the others."""
+"""Kinds of events that recur: so many marks would hide the others."""
 KEYS: Final = (
     Key("light-bar", "alarm", "incident, along the upper edge"),
     Key("triangle", "ink", "entry of the log book"),
@@ -85,7 +85,7 @@ _MARK_OF_EVENT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ChartMarks:
-    """Events and incidents to mark, in milliseconds, with their text; no end: it goes on."""
+    """Events and incidents to mark, in milliseconds, with their text; open ones have no end."""
 
     events: tuple[tuple[float, str], ...] = ()
     incidents: tuple[tuple[float, float | None, str], ...] = ()
@@ -97,7 +97,7 @@ def marks_at(desk: Desk, site: str) -> ChartMarks:
 
 
 def marks_of(events: Sequence[Event], incidents: Sequence[KeptIncident]) -> ChartMarks:
-    """Return the marks of a site, the last of each; where events are many, notes give way."""
+    """Return the last marks of a site; if there are many events, notes are left out."""
     unusual = [event for event in events if event.kind not in ROUTINE]
     ranked = sorted(unusual, key=lambda event: (event.kind is not EventKind.NOTE, event.at))
     words = [
@@ -116,7 +116,7 @@ def marks_of(events: Sequence[Event], incidents: Sequence[KeptIncident]) -> Char
 
 
 def marked(chart: Chart, marks: ChartMarks, *, with_keys: bool = True) -> Chart:
-    """Return a chart with the marks of its stretch of time; one that is not over time as it is.
+    """Return a chart with the marks of its stretch of time; unchanged if not over time.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def marked(chart: Chart, marks: ChartMarks, *, with_keys: bool = True) -> Chart:
 
 
 def marked_specification(specification: Any, marks: ChartMarks) -> Any:
-    """Return a layered specification with marks, as it is where there is nothing to mark."""
+    """Return a layered specification with marks, unchanged if there is nothing to mark."""
     axes = [
         x for x in _values(specification, "x") if isinstance(x, dict) and x.get("field") == "at"
     ]
@@ -210,7 +210,7 @@ def _values(node: Any, name: str) -> Iterator[Any]:
 
 
 POINTS: Final = 1600
-"""Most points of one chart: a screen has as many columns."""
+"""Maximum of points in one chart: a screen has about as many columns."""
 _HEIGHT: Final = 320
 _SURVEYS: Final = 60
 _SNAPSHOTS: Final = 48
@@ -218,7 +218,7 @@ _SNAPSHOTS: Final = 48
 
 @cache
 def vega_bundle() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script: those that draw the reports."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script: the same as draw the reports."""
     try:
         import vl_convert
     except ImportError as error:
@@ -249,7 +249,7 @@ def series_chart(
     Parameters
     ----------
     frame
-        Its runs within the stretch that is looked at.
+        Its runs within the displayed stretch.
     largest
         Largest value of the whole series: every stretch has the same axis and unit.
     """
@@ -299,7 +299,7 @@ _TIME: Final[dict[str, Any]] = {
 
 
 def _by_state(unit: str) -> dict[str, Any]:
-    """Return how runs that finished differ from those that did not, and the tooltip."""
+    """Return the encoding that distinguishes finished and unfinished runs, and the tooltip."""
 
     def by(*values: object) -> dict[str, Any]:
         scale = {"domain": _STATES, "range": values}
@@ -422,7 +422,7 @@ def survey_map(judged: JudgedSite | None, metric: str, marks: ChartMarks) -> dic
     Raises
     ------
     UsageError
-        No survey measured that.
+        No survey measured that metric.
     """
     import polars as pl
 
@@ -516,7 +516,7 @@ def _dots(rows: list[dict[str, Any]], title: str, largest: float) -> dict[str, A
 
 
 def incident_chart(desk: Desk, site: str, incident: KeptIncident) -> Chart | None:
-    """Return the runs around an incident, its stretch marked; ``None`` where its series is gone."""
+    """Return the runs around an incident, with its time marked; ``None`` if its series is gone."""
     import polars as pl
 
     document = incident.document

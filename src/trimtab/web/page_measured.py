@@ -1,4 +1,4 @@
-"""The pages of what was measured: series, runs, targets. All state is in the address."""
+"""The pages of measurements: series, runs, targets. All state is in the address."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def home(desk: DeskOf) -> Response:
 
 @router.get("/static/{name}")
 def static(request: Request, name: str) -> Response:
-    """Return a file that belongs to the pages; only those of a table are read."""
+    """Return a static file of the pages; only those listed in a table are read."""
     if name == "kit.css":
         return conditional(request, str(stylesheet().text).encode(), "text/css")
     if name == "vega.js":
@@ -163,12 +163,12 @@ def _comparison(desk: Desk, site: str, chosen: str, both: tuple[Ends, Ends]) -> 
     judgement = desk.series(site, chosen)
     key = judgement.key
     result = compared(desk, site, both, probe=key.probe, metric=key.metric)
-    # Drawn again each time: of stretches there is no end, and a drawing is large.
+    # Drawn again each time: stretches are countless, and a drawing is large.
     return compared_parts(result, frame_of_runs(desk.runs(site, chosen)), judgement, both)
 
 
 def _sides(changes: Sequence[Any]) -> list[tuple[Any, str, str]]:
-    """Return each change with the stretches between its neighbours, as `compare` takes them."""
+    """Return each change with the stretches on either side, in the form for `compare`."""
     edges = [utc_text(change.at) for change in changes]
     ends = ["", *edges, ""]
     return [
@@ -187,7 +187,7 @@ def chart_data(
     since: Address = "",
     until: Address = "",
 ) -> Response:
-    """Return the specification of the chart of a series, with as many points as can be seen."""
+    """Return the specification of the chart of a series, with as many points as are visible."""
 
     def make() -> str:
         from trimtab.web import page_dashboard_chart
@@ -198,7 +198,7 @@ def chart_data(
         chart = page_dashboard_chart.series_chart(judgement, stretch, largest=largest)
         return _as_json(marked_specification(chart, marks_at(desk, site)))
 
-    # Of stretches there is no end: they are drawn each time.
+    # Stretches of time are countless: their charts are drawn each time.
     is_whole = not (since or until)
     body = desk.remembered(site, f"chart of {name}", str, make, *MARKED) if is_whole else make()
     return Response(body, media_type="application/json")
@@ -239,7 +239,7 @@ def run_page(request: Request, desk: DeskOf, site: str, identifier: str) -> Resp
 
 
 def _excerpt(content: bytes, lines: Sequence[int]) -> list[tuple[int, str, bool]]:
-    """Return the lines of an output that numbers came from, each with two around it."""
+    """Return the lines of an output with numbers that were read, each with two around it."""
     every = content.decode("utf-8", "surrogateescape").splitlines()
     near = sorted({line + step for line in lines for step in range(-2, 3)} or set(range(1, 11)))
     numbered = [n for n in near if 1 <= n <= len(every)][:_EXCERPT]
@@ -256,13 +256,13 @@ class TargetsParts:
     Attributes
     ----------
     at
-        Of the snapshot that shows them.
+        Time of the snapshot that shows them.
     table
         A row for each.
     words
-        Of each, in which something is found.
+        Searchable text of each.
     trimmed
-        When each was trimmed last.
+        When each was last trimmed.
     """
 
     at: datetime | None
@@ -273,7 +273,7 @@ class TargetsParts:
 
 @dataclass(frozen=True, slots=True)
 class SurveysParts:
-    """What surveys show of single targets: metrics with their names, drawings as text."""
+    """Surveys of single targets: metrics with their names, drawings as text."""
 
     metrics: tuple[tuple[str, str], ...]
     spreads: str
@@ -368,7 +368,7 @@ def survey_data(desk: DeskOf, site: str, metric: str) -> Response:
 
 @router.get("/s/{site:path}/target/{name:path}", dependencies=HEAVY)
 def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Response:
-    """Show one target: its readings now, its surveys, what happened to it."""
+    """Show one target: its current readings, its surveys and its history."""
 
     def make() -> str:
         from trimtab.answers.page import target_document

@@ -1,4 +1,4 @@
-"""The pages of what commands computed: ladder, sweeps, twin."""
+"""The pages of commands' results: ladder, sweeps, twin."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ladder_page(
     *,
     per: Literal["", "whole", "server", "ost", "drive"] = "",
 ) -> Response:
-    """Show the efficiency of each layer, of the newest results."""
+    """Show the efficiency of each layer, from the newest results."""
 
     def make() -> str:
         from trimtab.probe.page_comparison import ladder_document
@@ -90,7 +90,7 @@ def sweeps_page(
 
 @router.get("/s/{site:path}/twin")
 def twin_page(request: Request, desk: DeskOf, site: str, *, result: Address = "") -> Response:
-    """Show what was asked of the twin, the scenario of a simulated site, and those there are."""
+    """Show questions put to the twin, the scenario of a simulated site, and all scenarios."""
     of_file, scenario, problem = desk.place(site).site, None, None
     try:
         if of_file is not None:
@@ -111,7 +111,7 @@ def twin_page(request: Request, desk: DeskOf, site: str, *, result: Address = ""
 def _twin(
     desk: Desk, site: str, result: str, scenario: Scenario | None, problem: str | None
 ) -> str:
-    """Return the body of the page of the twin; ``problem``: why its scenario is not known."""
+    """Return the body of the page of the twin; ``problem``: why its scenario is unknown."""
     from trimtab.twin.page import scenario_document, scenarios_document
     from trimtab.twin.scenario_file import load_scenario, preset_names
     from trimtab.twin.whatif.page import whatif_document

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 Ends = tuple[datetime | None, datetime | None]
-"""Of a stretch of time; ``None``: it is open there."""
+"""Ends of a stretch of time; ``None`` where it is open."""
 CHANGES: Final = frozenset({EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED})
-"""Events after which a series may be another: stretches around them are offered."""
+"""Events that may change a series: stretches around them are offered."""
 _AROUND: Final = 12
 _DAYS: Final = 60
 
@@ -51,7 +51,7 @@ class Zone:
     name: str = "UTC"
 
     def __post_init__(self) -> None:
-        """Refuse a name that is none.
+        """Refuse an unknown name.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class Zone:
         find_zone(self.name)
 
     def read(self, words: str, *, end: bool = False) -> datetime | None:
-        """Return a time of an address: in this zone where it has no offset; see `parse_moment`."""
+        """Return a time from an address: in this zone if it has no offset; see `parse_moment`."""
         return parse_moment(words, self.name, end=end) if words.strip() else None
 
     def show(self, at: datetime) -> str:
@@ -74,7 +74,7 @@ class Zone:
         Raises
         ------
         UsageError
-            It is no stretch.
+            It is not a stretch of time.
         """
         begin, dots, end = words.partition("..")
         if not dots:
@@ -83,12 +83,12 @@ class Zone:
 
 
 def utc_text(at: datetime | None) -> str:
-    """Return a time for an address; empty for none."""
+    """Return a time for an address; empty without one."""
     return "" if at is None else f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def around_events(events: Sequence[Event], series: SeriesJudgement) -> list[tuple[Event, str, str]]:
-    """Return changes that the log book holds with 240 h before and after each, newest first."""
+    """Return changes in the log book with 240 h before and after each, newest first."""
     from trimtab.answers.series_chart import BESIDE_CHANGE
 
     width = BESIDE_CHANGE
@@ -124,7 +124,7 @@ def compared_parts(
     series: SeriesJudgement,
     ends: tuple[Ends, Ends],
 ) -> Compared:
-    """Return the effect in words, both sides in figures, their runs and how these are spread."""
+    """Return the effect as text, both sides as figures, and the runs with their spread."""
     from trimtab.answers import series_chart
 
     effects = [effect for entry in result.series for effect in entry.effects]
@@ -157,7 +157,7 @@ def _effect_text(effect: Effect) -> str:
         words += (
             f" ({text.change_range_text(interval)}, {format_percent(interval.level, 0)} interval)"
         )
-    # A reason of these says the same figures again.
+    # For these, the reason would repeat the figures.
     known = code_of(effect.reason) in {"better", "worse"} and effect.ratio_interval is not None
     return f"{words}." if known else f"{words}. {text.sentence(effect.reason)}"
 
@@ -181,7 +181,7 @@ def days_above(
 ) -> list[tuple[Any, str, str, tuple[KeptIncident, ...]]]:
     """Return each day whose COV is above the goal, the newest first, with its incidents.
 
-    Beside the day are its first and last moment, for a link to its runs.
+    Each comes with the first and last moment of the day, for a link to its runs.
     """
     goal = series.verdict.goal
     if goal is None:
@@ -203,7 +203,7 @@ def days_above(
 
 
 def day_charts(series: SeriesJudgement) -> Iterator[Chart | None]:
-    """Yield the figures 5 and 6 of a series: daily means, COV of each day, COV over windows."""
+    """Yield figures 5 and 6 of a series: daily means, COV of each day, COV over windows."""
     from trimtab.answers import series_chart
 
     name = "series"
@@ -215,7 +215,7 @@ def day_charts(series: SeriesJudgement) -> Iterator[Chart | None]:
 
 
 def frame_of_runs(runs: Runs) -> pl.DataFrame:
-    """Return the runs of a series as a frame, as `trimtab.judge.series_frame.frame_of` has it."""
+    """Return the runs of a series as a frame, like `trimtab.judge.series_frame.frame_of`."""
     import polars as pl
 
     types = (pl.Datetime("us", "UTC"), pl.Float64, pl.Boolean, pl.String)
@@ -225,7 +225,7 @@ def frame_of_runs(runs: Runs) -> pl.DataFrame:
 def between(
     frame: pl.DataFrame, since: datetime | None, until: datetime | None, *, with_end: bool = True
 ) -> pl.DataFrame:
-    """Return the rows within a stretch; ``with_end``: whether its end is within."""
+    """Return the rows within a stretch; ``with_end``: whether its end is included."""
     import polars as pl
 
     at = pl.col("at")
@@ -237,20 +237,20 @@ def between(
 
 
 def zones_of(site_zone: str, chosen: str) -> tuple[str, ...]:
-    """Return the zones that a page offers: UTC, the site's own, and what was asked for."""
+    """Return the zones that a page offers: UTC, the site's own, and the requested one."""
     return tuple(dict.fromkeys(("UTC", site_zone, chosen)))
 
 
 OUTLIER: Final = 5.0
 """Distance from the runs around, in scaled median absolute deviations of all such distances."""
 AROUND: Final = 25
-"""Runs around one, itself among them: a change of level makes no run an outlier, and hides none."""
+"""Neighbouring runs, with the run itself: a change of level makes no outlier, and hides none."""
 _MAD_TO_DEVIATION: Final = 1.4826
 _OF_BUCKET: Final = 4
 
 
 def outliers(frame: pl.DataFrame) -> pl.Series:
-    """Return which runs are outliers: far from the median of those around, or unfinished."""
+    """Return which runs are outliers: far from the median of their neighbours, or unfinished."""
     import polars as pl
 
     value = pl.col("value")
@@ -262,20 +262,20 @@ def outliers(frame: pl.DataFrame) -> pl.Series:
 
 
 def sampled(frame: pl.DataFrame, points: int) -> pl.DataFrame:
-    """Return about so many rows of a series, the same at every call.
+    """Return about a given number of rows of a series, the same at every call.
 
     Parameters
     ----------
     frame
         ``at``, ``value`` (null for an unfinished run), ``unfinished``, by time.
     points
-        At least 4. Outliers come on top.
+        At least 4. Outliers are added.
 
     Returns
     -------
     polars.DataFrame
-        Rows of ``frame``: of each of ``points / 4`` equal stretches of time the first, last, lowest
-        and highest, and every outlier.
+        Rows of ``frame``: the first, last, lowest and highest in each of ``points / 4`` equal
+        stretches of time, and every outlier.
     """
     import polars as pl
 

@@ -1,4 +1,4 @@
-"""What every request passes: host, rate, identity, size, forgery, and its user's turn.
+"""Checks every request: host, rate, identity, size, forgery, and its user's turn.
 
 An ASGI application around the dashboard's own. Nothing behind it runs for a request it refuses, and
 every answer carries its headers. One user's requests wait for one another, and no other user waits
@@ -9,8 +9,8 @@ for them::
                   │                  └── no place left: 503, Retry-After
                   └── stream ──────────────────> open until it ends
 
-A user keeps a place until the answer was taken: a slow reader fills only places of their own. Only
-``computing`` is left as soon as the answer begins. All of it happens in the event loop.
+A user keeps a place until the client has read the answer: a slow reader fills only its own places.
+Only ``computing`` is left as soon as the answer begins. All of it happens in the event loop.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from trimtab.base.error import Message, RefusedError, code_of, visible
 from trimtab.web.access import Access, Asking, Identity, TokenAccess, session_cookie
 
 HELD_OF_USER: Final = 6
-"""Answers of one user at once, as many as a browser has connections for one server; a user has a
-sixth of the threads that work on answers."""
+"""Answers per user at once, as many as a browser has connections to one server; a user has a sixth
+of the threads that work on answers."""
 WAITING_OF_USER: Final = 64
 HEAVY_MAX: Final = 32
 HEAVY_OF_USER: Final = 4
-"""Heavy requests that wait, are worked on, or whose answers are being taken."""
+"""Maximum of heavy requests that wait, are in work, or have answers being read."""
 COMPUTING_MAX: Final = 2
 COMPUTING_OF_USER: Final = 1
 STREAMS_MAX: Final = 200
 STREAMS_OF_USER: Final = 8
-"""Pages that follow changes: each open window."""
+"""Maximum of pages that follow changes: one per open window."""
 
 
 class Busy(RefusedError):
@@ -60,9 +60,9 @@ class Lane:
     at_once, of_user
         Places in all, and for one user.
     waiting_of_user
-        How many requests of one user may wait.
+        Number of requests of one user that may wait.
     refusal
-        The message to requests beyond that.
+        Message for requests beyond that.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Lane:
         Raises
         ------
         Busy
-            There is none, and too many requests of this user wait already.
+            No place is free, and too many requests of this user wait already.
         """
         if self._has_place(user):
             self._inside[user] += 1
@@ -93,12 +93,12 @@ class Lane:
         except asyncio.CancelledError:
             if entry in self._waiting:
                 self._waiting.remove(entry)
-            else:  # the place was given in the same moment
+            else:  # the place was assigned at the same moment
                 self.leave(user)
             raise
 
     def leave(self, user: str) -> None:
-        """Give a place back; the first that waits and may have one gets it."""
+        """Release a place; the first waiting request that may have one gets it."""
         self._inside[user] -= 1
         if not self._inside[user]:
             del self._inside[user]
@@ -143,27 +143,27 @@ class Turn:
         await self._enter(self._lanes.light)
 
     async def heavy(self) -> None:
-        """Wait among those that take long, in place of a light turn."""
+        """Exchange a light turn for a heavy one, and wait for it."""
         self._leave(self._lanes.light)
         await self._enter(self._lanes.heavy)
         await self.computing()
 
     async def computing(self) -> None:
-        """Wait until a further part of an answer that takes long may be worked out."""
+        """Wait until the next part of a heavy answer may be computed."""
         if self._lanes.computing not in self._held:
             await self._enter(self._lanes.computing)
 
     async def stream(self) -> None:
-        """Take a place among the pages that follow changes, in place of a light turn."""
+        """Exchange a light turn for a place among the pages that follow changes."""
         self._leave(self._lanes.light)
         await self._enter(self._lanes.streams)
 
     def computed(self) -> None:
-        """Let the next one compute: what is left is to be sent."""
+        """Let the next request compute: the rest of this one is only to be sent."""
         self._leave(self._lanes.computing)
 
     def end(self) -> None:
-        """Give back every place."""
+        """Release every place."""
         while self._held:
             self._held.pop().leave(self._user)
 
@@ -183,7 +183,7 @@ def turn_of(request: Request) -> Turn:
 
 
 def heavy_with(*names: str) -> Sequence[Any]:
-    """Return `HEAVY` for a route that takes long only where all of some parameters have values."""
+    """Return `HEAVY` for a route that takes long only if all of some parameters have values."""
 
     async def heavy(request: Request) -> None:
         if all(map(request.query_params.get, names)):
@@ -193,7 +193,7 @@ def heavy_with(*names: str) -> Sequence[Any]:
 
 
 HEAVY: Final = heavy_with()
-"""Marks a route that takes long, or reads much of the store: it waits only among those."""
+"""Marks a route that takes long, or reads much of the store: it waits only for other such ones."""
 
 
 Scope = MutableMapping[str, Any]
@@ -202,24 +202,24 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_MAX: Final = 64 * 1024
-"""Bytes of a request: changes are a few words."""
+"""Maximum bytes of a request: changes are a few words."""
 BODY_S: Final = 10.0
-"""A body that takes longer is no form that a person sent."""
+"""Timeout of a body: a form sent by a user does not take longer."""
 PIECE: Final = 64 * 1024
-"""Bytes of an answer that are handed to a connection at once: a client that reads slowly does not
-have the whole answer kept for it."""
+"""Bytes of an answer that are handed to a connection at once: memory does not hold the whole answer
+for a client that reads slowly."""
 TARGET_MAX: Final = 4096
 RATE_PER_S: Final = 30.0
 BURST: Final = 240.0
-"""Requests of one user or address at once: a page asks for a dozen."""
+"""Requests of one user or address at once: a page makes a dozen."""
 REFUSED_PER_S: Final = 0.2
 REFUSED_BURST: Final = 20.0
-"""The same for requests that were not let in."""
+"""The same for refused requests."""
 RETRY_S: Final = 5
-"""Seconds after which a client that came too often, or found no place, may try again."""
+"""Seconds after which a client with too many requests, or without a place, may try again."""
 _CLIENTS_MAX: Final = 4096
 FORM_FIELDS_MAX: Final = 16
-"""Most fields of an address or a form: the parser splits them one by one, in the event loop."""
+"""Maximum of fields in an address or a form: the parser splits them in the event loop."""
 ENTER: Final = "/enter"
 LEAVE: Final = "/leave"
 CSRF_HEADER: Final = "x-csrf-token"
@@ -242,7 +242,7 @@ HEADERS: Final = (
 
 
 class Buckets:
-    """How many requests of each client may still come; at most so many clients are remembered."""
+    """Remaining requests of each client, for a limited number of clients."""
 
     def __init__(self, per_s: float, burst: float, elapsed_s: Callable[[], float]) -> None:
         self._per_s, self._burst, self._elapsed_s = per_s, burst, elapsed_s
@@ -262,7 +262,7 @@ class Buckets:
 
 @dataclass(frozen=True, slots=True)
 class Refusal(Exception):
-    """A request that is not answered: the status, and why."""
+    """A refused request: the status, and the reason."""
 
     status: int
     reason: Message
@@ -274,8 +274,8 @@ class RequestGuard:
     Parameters
     ----------
     hosts
-        Values of ``Host`` that are answered, lower case: another name that points here is a page of
-        somebody else's.
+        Accepted values of ``Host``, lower case: another name that points here belongs to another
+        site's page.
     refuse
         Makes the page for a refusal.
     """
@@ -303,7 +303,7 @@ class RequestGuard:
             await self._application(scope, receive, send)
             return
         if scope["type"] != "http":
-            return  # no web sockets: the server closes what nobody accepts
+            return  # no web sockets: the server closes those that are not accepted
         status: list[int] = []
         guarded = _with_headers(send, status)
         asking = _asking(scope)
@@ -337,7 +337,7 @@ class RequestGuard:
             )
 
     async def _enter(self, scope: Scope, asking: Asking, access: TokenAccess, send: Send) -> None:
-        """Let in whoever brings the token; from then on a cookie does."""
+        """Admit the bearer of the token; from then on a cookie serves."""
         query = fields_of(scope["query_string"])
         cookie = access.enter(query.get("token", [""])[0]) if scope["method"] == "GET" else None
         if cookie is None:
@@ -350,7 +350,7 @@ class RequestGuard:
         await _send_page(send, body, _cookie_text(asking, cookie))
 
     def _identify(self, asking: Asking) -> Identity:
-        # Who is known is not held up by strangers of the same address: all come by one proxy.
+        # Strangers at the same address do not hold up known users: all come through one proxy.
         identity = self._access.identify(asking)
         if isinstance(identity, Message):
             self._count_refused(asking)
@@ -399,9 +399,9 @@ class RequestGuard:
     def _audit(
         self, scope: Scope, asking: Asking, identity: Identity | None, status: list[int]
     ) -> None:
-        """Log every change and every refusal, with who asked; not a flood of refusals.
+        """Log every change and every refusal, with the user, but no flood of refusals.
 
-        One who repeats a refused request could fill the disk of the log.
+        A client that repeats a refused request could fill the disk of the log.
         """
         outcome = status[0] if status else 500
         is_change = scope["method"] not in _READS
@@ -426,10 +426,10 @@ class RequestGuard:
 
 
 def _is_foreign(scope: Scope, asking: Asking) -> bool:
-    """Return whether a browser says that a page of another origin asks, and not for a whole page.
+    """Return whether, by the browser's headers, another origin's page asks, except by a link.
 
-    Cookies go along with what a page of another port of this host asks for. It cannot read the
-    answers, but could have the dashboard work, and hold the places of the person's streams.
+    Requests from a page on another port of this host carry the cookies. That page cannot read the
+    answers, but could make the dashboard work, and hold the places of the user's streams.
     """
     sites = asking.headers.get("sec-fetch-site", ())
     is_link = (
@@ -441,7 +441,7 @@ def _is_foreign(scope: Scope, asking: Asking) -> bool:
 
 
 def _cookie_text(asking: Asking, value: str, life: str = "") -> bytes:
-    """Return the header that gives a browser its session, or takes it away."""
+    """Return the header that gives a browser its session, or removes it."""
     (host,) = asking.headers["host"]
     name = session_cookie(host)
     secure = "; Secure" if name.startswith("__Host-") else ""
@@ -480,7 +480,7 @@ def _refuse_forged(asking: Asking, identity: Identity, body: bytes) -> None:
 
 
 def fields_of(text: bytes) -> dict[str, list[str]]:
-    """Return the fields of an address or a form; none where it has more than any page of ours."""
+    """Return the fields of an address or a form; none if there are more than in any own page."""
     try:
         return parse_qs(text.decode("utf-8", "replace"), max_num_fields=FORM_FIELDS_MAX)
     except ValueError:
@@ -495,7 +495,7 @@ def _host_of(origin: str) -> str | None:
 
 
 async def _body(receive: Receive, asking: Asking) -> bytes:
-    """Return the body of a request, which must be small and come soon."""
+    """Return the body of a request, which must be small and arrive soon."""
     lengths = asking.headers.get("content-length", ())
     if any(not length.isdecimal() or int(length[:20]) > BODY_MAX for length in lengths):
         raise _too_large()
@@ -560,5 +560,5 @@ async def _answer(send: Send, refusal: Refusal, body: bytes, *, json: bool) -> N
 
 
 async def form_field(request: Request, name: str) -> str:
-    """Return a field of a form, empty where it has none."""
+    """Return a field of a form, empty if it is missing."""
     return fields_of(await request.body()).get(name, [""])[0][:2000]

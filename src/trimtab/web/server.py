@@ -5,7 +5,7 @@ Server-sent events only say that a site's store has changed; pages ask for the c
     browser ── GET /s/SITE/live ──> state: 3f2a...      at once, and whenever the store differs
                                     : (every 15 s, so that proxies keep the connection)
 
-A page compares the state with the one that it saw before: nothing is lost between connections.
+A page compares the state with the last one it saw: nothing is lost between connections.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ router = APIRouter(include_in_schema=False)
 LOOK_S: Final = 2.0
 BEAT_S: Final = 15.0
 END_S: Final = 600.0
-"""Then the browser asks again: whose session has ended is not let in any more."""
+"""Lifetime of a stream; then the browser asks again: a session that has ended is refused."""
 
 
 @router.get("/s/{site:path}/live")
 async def live(request: Request, desk: DeskOf, site: str) -> Response:
-    """Tell whenever the store of a site has changed."""
+    """Report every change of a site's store."""
     await run_in_threadpool(desk.place, site)
     await turn_of(request).stream()
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -82,7 +82,7 @@ async def changes(
 
 
 def _state(desk: Desk, site: str) -> str | None:
-    """Return a word for the state of the store; ``None`` where it cannot be read just now."""
+    """Return a digest of the state of the store; ``None`` if it cannot be read just now."""
     try:
         return hashlib.sha256(repr(desk.state_of_store(site)).encode()).hexdigest()[:16]
     except TrimtabError:
@@ -90,13 +90,13 @@ def _state(desk: Desk, site: str) -> str | None:
 
 
 HEADERS_S: Final = 10.0
-"""A client that has not sent its headers by then is let go."""
+"""A client that has not sent its headers by then is disconnected."""
 STALLED_S: Final = 30.0
-"""A client that takes nothing of its answer for so long is let go, with what waits for it."""
+"""A client that reads nothing of its answer for so long is disconnected, and the rest dropped."""
 HEADERS_MAX: Final = 16 * 1024
 CONNECTIONS_MAX: Final = 1200
 _FILES: Final = 300
-"""Other than connections: the store's, for each thread."""
+"""Descriptors besides connections: the store's, for each thread."""
 KEEP_ALIVE_S: Final = 15
 _STATUSES: Final = {
     "site-unknown": 404,
@@ -125,7 +125,7 @@ def application_of(desk: Desk) -> FastAPI:
     application.state.desk = desk
     application.openapi = functools.partial(described, application)  # type: ignore[method-assign]
     application.include_router(api.files_router)
-    # In this order: the path of a site may be any, and the first route that matches answers.
+    # In this order: a site may have any path, and the first matching route answers.
     application.include_router(page_web_overview.api_router)
     application.include_router(api.router)
     application.include_router(page_web_incident.api_router)
@@ -165,7 +165,7 @@ def guarded(
 
 
 def refusal_page(refusal: Refusal, as_json: bool) -> bytes:
-    """Return what a request gets that is not let in."""
+    """Return the answer to a refused request."""
     error = UsageError(str(refusal.reason))
     error.code = getattr(refusal.reason, "code", "refused")
     return _problem(error, refusal.status, as_json=as_json)
@@ -186,7 +186,7 @@ def _answer(request: Request, error: TrimtabError, status: int) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Return a clear page for what can go wrong: a store that is locked, gone or newer."""
+    """Return a clear page for an expected error: a store that is locked, missing or newer."""
     assert isinstance(error, TrimtabError)
     status = _STATUSES.get(error.code)
     if status is None:
@@ -210,13 +210,13 @@ async def _missing(request: Request, error: Exception) -> Response:
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    """Return a page that shows nothing of the inside; the log has it."""
+    """Return a page without internal details; the log has them."""
     problem = TrimtabError("an error of the dashboard; its log says more", code="bug")
     return _answer(request, problem, 500)
 
 
 class Connection(H11Protocol):
-    """A connection that must send its headers and take its answer soon.
+    """A connection that must send its headers and read its answer soon.
 
     uvicorn itself waits for both for ever.
     """
@@ -230,7 +230,7 @@ class Connection(H11Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, and wait for the rest of the headers only so long."""
+        """Take the received data, and wait only a limited time for the rest of the headers."""
         super().data_received(data)
         self._watch()
 
@@ -241,9 +241,9 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Wait until the client takes more of its answer, but only so long."""
+        """Wait a limited time until the client reads more of its answer."""
         super().pause_writing()
-        # Not close(): that would first wait for the rest to be taken.
+        # Not close(): that would first wait for the client to read the rest.
         self._stalled = self.loop.call_later(STALLED_S, self.transport.abort)
 
     def resume_writing(self) -> None:
@@ -271,7 +271,7 @@ class Connection(H11Protocol):
 
 
 def server_of(guard: RequestGuard, listener: socket.socket) -> uvicorn.Server:
-    """Return the server on a socket that listens already: believes no header about its peers."""
+    """Return the server on a listening socket; it trusts no header about its peers."""
     configuration = uvicorn.Config(
         guard,  # type: ignore[arg-type]
         fd=None,
@@ -298,7 +298,7 @@ def listening(host: str, port: int) -> socket.socket:
     Raises
     ------
     RefusedError
-        The address is taken, or not this host's.
+        The address is in use, or not this host's.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -317,7 +317,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def allow_connections() -> None:
-    """Let this process hold as many files as it takes connections; a login shell allows 1,024."""
+    """Raise the limit of open files to that of connections; a login shell allows 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = CONNECTIONS_MAX + _FILES
     if hard != resource.RLIM_INFINITY:

@@ -37,10 +37,10 @@ MARKED: Final = ("event", "incident")
 Address = Annotated[str, Query(max_length=90)]
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 ROWS: Final = 50
-"""Of a table on one page."""
+"""Rows of a table on one page."""
 _METRIC: Final = re.compile(rf"\b(?:{'|'.join(METRIC_UNITS)})\b")
 FOLDED_FROM: Final = 12
-"""A table of more rows that stands beside the subject of a page waits for a click."""
+"""A table of so many rows, beside the subject of a page, is folded."""
 REFRESH_S: Final = 60
 NAV: Final = (
     ("overview", "Overview"),
@@ -86,12 +86,12 @@ def link(site: str, page: str, *parts: str, **query: object) -> str:
 
 
 def part(template: str, **values: Any) -> str:
-    """Return a template as text for a page; what it shows is escaped."""
+    """Return a template as text for a page, with all values escaped."""
     return _templates().get_template(template).render(refresh_s=REFRESH_S, **values)
 
 
 def drawings(desk: Desk, site: str, noun: str, charts: Iterable[Chart | None]) -> Drawings:
-    """Return charts with their drawings, which are kept until the charts are others."""
+    """Return charts with their drawings, which are kept until the charts change."""
     made = [chart for chart in charts if chart is not None]
     texts = [
         desk.remembered(
@@ -123,7 +123,7 @@ def figures(
     marks: ChartMarks | None = None,
     with_keys: bool = True,
 ) -> str:
-    """Return charts as text for a page, those over time with marks; empty without any."""
+    """Return charts as text for a page, those over time with marks; empty without charts."""
     from trimtab.web.page_dashboard_chart import marked, marks_at
 
     if marks is None:
@@ -163,7 +163,7 @@ def listed_sites(names: list[str]) -> str:
 
 
 def in_words(summary: str) -> str:
-    """Return a sentence with the metrics in it as people call them.
+    """Return a sentence with readable names of metrics.
 
     Examples
     --------

@@ -94,7 +94,7 @@ def test_two_systems(store):
     assert (effect.change, effect.basis) == (Change.WORSE, Basis.RUNS)
     assert effect.provisional is False
     assert result.only_after == (
-        "other (fio): write_bandwidth; asked: tasks 64, nodes 4, transfer_size_bytes 1048576, "
+        "other (fio): write_bandwidth; requested: tasks 64, nodes 4, transfer_size_bytes 1048576, "
         "file_per_process True",
     )
 

@@ -76,7 +76,7 @@ def test_a_record_that_cannot_be_read_is_told_and_no_forecast(tmp_path):
     asked = question(site="scratch", store_url=str(tmp_path / "nowhere.db"))
     growth, notes = _growth(asked, Policy("p", "/s"), SiteSays("scratch"), NOW)
     assert growth is None
-    assert "how use has grown is not known" in notes[0]
+    assert "past growth is unknown" in notes[0]
 
 
 def test_nothing_was_purged_where_there_are_no_journals(tmp_path):

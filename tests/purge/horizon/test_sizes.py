@@ -254,7 +254,7 @@ def test_a_horizon_by_lazy_sizes_says_so_and_one_by_a_sample_is_right(tmp_path: 
 
     indexed(world, tmp_path / "sampled", tmp_path)
     asked = ask_horizon(replace(question, directory=tmp_path / "sampled"), now=NOW)
-    assert any("drawn at random" in note for note in asked.notes)
+    assert any("random sample" in note for note in asked.notes)
     needed = asked.answer.needed
     assert needed.cut_off_s is not None
     truth = sum(

@@ -109,7 +109,7 @@ def test_a_scan_that_hangs_on_the_way_can_be_stopped_and_says_so(tmp_path, monke
 
     with silent_mount(root / "dead", mute=True), pytest.raises(Interrupted) as caught:
         scan_index(str(root), tmp_path / "index", ScanOptions(), version="0", progress=stop)
-    assert "goes on with the scan" in (caught.value.hint or "")
+    assert "continues the scan" in (caught.value.hint or "")
     assert "has not returned" in caught.value.message
 
 

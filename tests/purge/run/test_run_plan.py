@@ -225,7 +225,7 @@ def test_how_a_run_ended_is_an_error_or_not(reason):
         assert isinstance(error, ToolError)
     elif reason is StopReason.INTERRUPTED:
         assert isinstance(error, Interrupted)
-        assert "the same command goes on" in (error.hint or "")
+        assert "the same command continues" in (error.hint or "")
     else:
         assert error is None
 
@@ -233,8 +233,8 @@ def test_how_a_run_ended_is_an_error_or_not(reason):
 def test_errors_are_told_by_what_the_system_said_the_most_frequent_first(loaded):
     result = replace(NOTHING, errors={errno.EIO: 1, errno.EACCES: 2})
     told = (
-        "2 rows could not be dealt with: Permission denied",
-        "1 row could not be dealt with: Input/output error",
+        "2 rows could not be processed: Permission denied",
+        "1 row could not be processed: Input/output error",
     )
     assert tuple(notes_of(loaded.plan, result)) == told
     *rest, unwatched = notes_of(loaded.plan, replace(result, unwatched=True))
@@ -337,5 +337,5 @@ def test_a_run_that_a_signal_ends_says_what_it_came_to(capsys, monkeypatch):
     assert ended.value.code == 130
     assert printed.out.splitlines()[0] == "deleted 57,860 files, 1.03 GiB, of 5 users"
     assert "3 of 9 rows left" in printed.out
-    for words in ("stopped by SIGTERM", "the same command goes on with the rest"):
+    for words in ("stopped by SIGTERM", "the same command continues with the rest"):
         assert words in printed.err

@@ -282,7 +282,7 @@ def test_a_file_system_other_than_lustre_is_as_if_there_were_no_servers(sites):
 
 def test_the_site_of_a_root_need_not_be_named(sites):
     assert not reached()
-    assert "no site file is of it" in servers_of(PLANNED, None).sentences()[0]
+    assert "it has no site file" in servers_of(PLANNED, None).sentences()[0]
     write(sites, "one")
     write(sites, "home", "/home", "home")
     write(sites, "other", file_system="other")

@@ -45,7 +45,7 @@ pub(crate) fn next(bits: &[u64], units: u32, from: u32, taken: bool) -> u32 {
     (index as u32 * 64 + word.trailing_zeros()).min(units)
 }
 
-/// Returns where the free units end that lie right before `at`: its start, or `at` if there are none.
+/// Returns the start of the free run that ends right before `at`; `at` if there is no such run.
 pub(crate) fn run_start(bits: &[u64], at: u32) -> u32 {
     if at == 0 {
         return 0;
@@ -78,13 +78,13 @@ pub(crate) fn runs(bits: &[u64]) -> impl Iterator<Item = Run> {
             free = bits.get(index).map_or(0, |word| !word);
             end = free.trailing_ones();
         }
-        // Of this word only what comes after the run is left.
+        // Keep only the part of this word that comes after the run.
         free &= u64::MAX << end;
         Some(Run { start, end: index as u32 * 64 + end })
     })
 }
 
-/// Returns where the first free buddy of just this order lies: one that is not half of a larger one.
+/// Returns the first free buddy of exactly this order: one that is not half of a larger one.
 pub(crate) fn first_buddy(bits: &[u64], order: u32, top: u32) -> Option<u32> {
     if order < 6 {
         return bits.iter().enumerate().find_map(|(index, word)| {

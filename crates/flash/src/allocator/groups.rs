@@ -1,16 +1,16 @@
-//! The groups of a file system: what is free in each, kept up to date with every request.
+//! The groups of a file system: the free units of each, kept up to date with every request.
 
 use super::bitmap::{self, Run};
 
 /// Orders of buddies that there may be.
 const ORDERS: usize = 16;
 
-/// What the searches ask of a group before they look into it.
+/// Summary of a group that a search reads before it scans the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) free: u32,
     pub(crate) runs: u32,
-    /// One bit for each order of which there is a free buddy.
+    /// Bit set of the orders that have a free buddy.
     pub(crate) orders: u32,
 }
 

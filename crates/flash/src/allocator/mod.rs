@@ -1,4 +1,5 @@
-//! The block allocator of ldiskfs and ext4: which blocks a request gets, and what was looked at for it.
+//! The block allocator of ldiskfs and ext4: which blocks a request gets, and how many groups it
+//! searched.
 //!
 //! ```text
 //!  goal ── free there? ──▶ taken
@@ -41,7 +42,7 @@ pub struct Extent {
     pub len: u32,
 }
 
-/// What is asked for.
+/// Request for an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Units, as the request was normalised.
@@ -52,13 +53,14 @@ pub struct Request {
     pub goal: Option<(u32, u32)>,
     /// Whether just that place is tried first, as for what follows a file's last extent.
     pub exact: bool,
-    /// For a large request, which place it goes on from: that where the last such one was served.
+    /// The stream goal of a large request: it goes on from where the last one of that goal was
+    /// served.
     pub stream: Option<u32>,
     /// Whether it is for a file's data; extent trees and directories are not.
     pub data: bool,
 }
 
-/// What the allocator did since it was made; criteria in the order of [`Family`].
+/// Counters since the allocator was created; criteria in the order of [`Family`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests that got something.
@@ -153,12 +155,12 @@ impl Allocator {
         self.groups.free()
     }
 
-    /// What it did since it was made.
+    /// Returns the counters since creation.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// What it was made with.
+    /// Returns the settings it was created with.
     pub fn settings(&self) -> Settings {
         self.settings
     }
@@ -284,7 +286,7 @@ impl Allocator {
             && order <= self.groups.top()
     }
 
-    /// Takes the beginning of what was found.
+    /// Takes the beginning of the extent that was found.
     fn take(&mut self, stretch: Extent, len: u32, request: &Request) -> Extent {
         let extent = Extent { len: stretch.len.min(len), ..stretch };
         let before = self.groups.summary(extent.group);
@@ -299,7 +301,7 @@ impl Allocator {
         extent
     }
 
-    /// Brings the lists up to date with what a group has.
+    /// Updates the lists for the free units of a group.
     fn list(&mut self, group: u32, before: Summary) {
         if self.settings.family == Family::Classic {
             return;

@@ -1,12 +1,12 @@
-//! One search as it goes on: which groups it looks into, and the best that it found.
+//! State of a search: which groups it looks into, and the best extent so far.
 
 use super::groups::Groups;
 use super::settings::{Criterion, Settings};
 use super::{Extent, Request};
 
-/// What was found so far.
+/// State of a search in progress.
 pub(crate) struct Search {
-    /// Units that are looked for; fewer than were asked while the request is cut down.
+    /// Units to find; fewer than requested while the request is cut down.
     pub(crate) len: u32,
     /// Units that must not be cut.
     pub(crate) least: u32,
@@ -111,7 +111,8 @@ impl Search {
         for run in groups.runs(group) {
             let mut from = run.start;
             for stretch in run.stretches(self.len, groups.top()) {
-                // What is left of a run after a stretch is a run of its own to who skips short ones.
+                // Families that skip short runs treat the rest of a run after a stretch as a
+                // separate run.
                 if skips && run.end - from < self.len {
                     break;
                 }

@@ -5,7 +5,7 @@ use crate::error::{Error, require};
 /// Criteria that a family has at most.
 pub const LOOPS: usize = 5;
 
-/// What a group has to have for a search to look into it, the strictest first.
+/// Requirement on a group before a search scans it, the strictest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Criterion {
     /// A buddy as large as the request, which is a power of two.
@@ -14,7 +14,7 @@ pub(crate) enum Criterion {
     Fast,
     /// The same for a request cut down, to no less than what was asked before it was normalised.
     Best,
-    /// As much free in all.
+    /// As many free units in total.
     Slow,
     /// Anything.
     Any,
@@ -103,9 +103,9 @@ pub struct Settings {
     pub max_linear_groups: u32,
     /// Halvings by which a request may be cut down.
     pub max_trim_order: u32,
-    /// Units of a RAID stripe, to which requests of whole stripes are aligned; 0: there is none.
+    /// Units of a RAID stripe, to which requests of whole stripes are aligned; 0: no RAID.
     pub stripe: u32,
-    /// Groups of which the first holds the metadata of all and is left out by c0; 0: there are none.
+    /// Groups per flex group, the first of which holds the metadata and is skipped by c0; 0: none.
     pub flex_groups: u32,
     /// Places from which large requests go on, chosen by the file.
     pub stream_goals: u32,
@@ -119,7 +119,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns what a family does by itself, on flash.
+    /// Returns the default settings of a family, on flash.
     pub fn of(family: Family) -> Self {
         Self {
             family,
@@ -135,18 +135,18 @@ impl Settings {
         }
     }
 
-    /// Refuses what no such allocator has.
+    /// Refuses settings that no such allocator has.
     pub(crate) fn check(&self, units: u32) -> Result<(), Error> {
         let has_thresholds = self.enter.is_none() || self.family.thresholds().is_some();
-        let only = "this family has none; only classic and optimize-scan can begin later";
+        let only = "this family has none; only classic and optimize-scan have thresholds";
         require(has_thresholds, "thresholds", 3.0, only)?;
         for part in self.enter.into_iter().flatten() {
             let is_part = (0.0..=1.0).contains(&part);
-            require(is_part, "threshold", part, "it is a part of the blocks, 0 to 1")?;
+            require(is_part, "threshold", part, "must be a fraction of the blocks, 0 to 1")?;
         }
         let fits = self.stripe <= units;
-        require(fits, "stripe", self.stripe, "it has no more units than a group")?;
+        require(fits, "stripe", self.stripe, "must not exceed the units of a group")?;
         let goals = (1..=1 << 16).contains(&self.stream_goals);
-        require(goals, "stream_goals", self.stream_goals, "there is one and more, up to 2^16")
+        require(goals, "stream_goals", self.stream_goals, "must be 1 to 2^16")
     }
 }

@@ -20,16 +20,15 @@ impl Geometry {
     /// Returns a drive of `superblocks` superblocks of `units` units, of which the part `spare` is
     /// not for data.
     pub fn new(superblocks: u32, units: u32, spare: f64) -> Result<Self, Error> {
-        require(superblocks >= 2, "superblocks", superblocks, "collection needs two and more")?;
-        let range = "a superblock holds one unit and more, up to 2^28";
+        require(superblocks >= 2, "superblocks", superblocks, "collection needs at least two")?;
+        let range = "a superblock holds 1 to 2^28 units";
         let holds = (1..=Self::MOST).contains(&units.into());
         require(holds, "pages-per-block", units, range)?;
         let is_part = spare > 0.0 && spare < 1.0;
-        require(is_part, "spare", spare, "it is a part of the drive, over 0 and under 1")?;
+        require(is_part, "spare", spare, "must be a fraction of the drive, above 0 and below 1")?;
         let geometry = Self { superblocks, units, spare };
         let places = (u64::from(superblocks) + 3) << geometry.shift();
-        let most =
-            "with so many units each there are more than 2^28; 1,000 superblocks tell as much";
+        let most = "with so many units each there are more than 2^28; 1,000 superblocks suffice";
         require(places <= Self::MOST, "superblocks", superblocks, most)?;
         let usable = u64::from(superblocks) * u64::from(units);
         let logical = u64::from(geometry.logical());
@@ -61,7 +60,8 @@ impl Geometry {
         (usable * (1.0 - self.spare)).round() as u32
     }
 
-    /// By how many bits a superblock's number is shifted in a place: no division on the way.
+    /// Returns the bits by which a superblock's number is shifted in a place, which avoids a
+    /// division.
     pub(crate) fn shift(&self) -> u32 {
         self.units.next_power_of_two().trailing_zeros()
     }

@@ -31,7 +31,7 @@ pub struct Settings {
     /// Whether copies fill a superblock of their own. Mixed with new data, what is seldom rewritten
     /// is copied again and again with what is rewritten soon.
     pub separate: bool,
-    /// Of what the policy draws at random.
+    /// Seed of the policy's random draws.
     pub seed: u64,
 }
 
@@ -41,7 +41,7 @@ impl Default for Settings {
     }
 }
 
-/// What a drive did since it was made.
+/// Counters since the drive was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Units that the host wrote.
@@ -76,16 +76,16 @@ impl Frontier {
 pub struct Drive {
     geometry: Geometry,
     shift: u32,
-    /// Unit to the place where it lies.
+    /// Place of each unit.
     map: Cells,
-    /// Place to the unit that lies there and is valid.
+    /// Valid unit at each place.
     owner: Cells,
     /// Valid units of each superblock.
     valid: Cells,
     /// How often each superblock was erased.
     wear: Cells,
     victims: Victims,
-    /// In the order in which they were erased, so that all wear alike.
+    /// Erased superblocks, in the order of their erasure, so that all wear alike.
     erased: VecDeque<u32>,
     /// The host's first. The second is for copies, or never opened.
     frontiers: [Frontier; 2],
@@ -138,7 +138,7 @@ impl Drive {
         self.geometry
     }
 
-    /// What it did since it was made.
+    /// Returns the counters since creation.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -176,19 +176,19 @@ impl Drive {
         Ok(true)
     }
 
-    /// Looks where a unit lies, so that it is near when it is written soon.
+    /// Reads where a unit is, so that the entry is cached for a write that follows soon.
     #[inline]
     pub(crate) fn glance(&self, unit: u32) -> u32 {
         self.map[unit as usize]
     }
 
-    /// Has a unit's place brought near, for who writes it soon.
+    /// Prefetches a unit's place, for a write that follows soon.
     #[inline]
     pub(crate) fn expect_write(&self, unit: u32) {
         fetch(&self.map, unit as usize);
     }
 
-    /// Has what is at a unit's place brought near; the place itself is.
+    /// Prefetches the entries at a unit's place; the place itself is cached already.
     #[inline]
     pub(crate) fn expect_overwrite(&self, unit: u32) {
         let place = self.map[unit as usize] as usize;
@@ -240,7 +240,7 @@ impl Drive {
         self.map[first as usize..(first + units) as usize].fill(NIL);
     }
 
-    /// Makes the places invalid where units lie that follow one another; returns how many there were.
+    /// Makes the places of consecutive units invalid; returns how many there were.
     fn forget_all(&mut self, first: u32, units: u32) -> u32 {
         let (mut superblock, mut gone, mut all) = (NIL, 0, 0);
         for unit in first..first + units {
@@ -301,7 +301,7 @@ impl Drive {
         }
     }
 
-    /// Copies what is valid in one superblock and erases it.
+    /// Copies the valid units of one superblock and erases it.
     fn collect(&mut self) {
         let victim = self
             .victims
@@ -360,5 +360,5 @@ fn superblocks_of(geometry: Geometry, settings: Settings) -> u32 {
 }
 
 fn no_unit(unit: u32) -> Error {
-    Error::impossible("unit", unit, "it lies beyond the end of the drive")
+    Error::impossible("unit", unit, "it is beyond the end of the drive")
 }

@@ -9,12 +9,12 @@ const NIL: u32 = u32::MAX;
 /// How a drive picks the superblock to clean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// The one with the fewest valid units; of several the one that came to have so few last.
+    /// The one with the fewest valid units; of several the one that reached that number last.
     Greedy,
     /// The one that was filled first.
     Fifo,
-    /// Of [`SAMPLES`] drawn at random, the one with the most room for its copies times its age
-    /// (A. Kawaguchi et al., USENIX 1995): `(1 - u) / 2u * age`.
+    /// The one of [`SAMPLES`] drawn at random with the most room for its copies times its age (A.
+    /// Kawaguchi et al., USENIX 1995): `(1 - u) / 2u * age`.
     CostBenefit,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Buckets {
     head: Box<[u32]>,
     next: Box<[u32]>,
     before: Box<[u32]>,
-    /// No list under it has a member.
+    /// Lower bound: no list below this number has a member.
     least: u32,
 }
 

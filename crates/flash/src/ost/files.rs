@@ -19,7 +19,7 @@ struct File {
     /// Its first and last piece.
     head: u32,
     tail: u32,
-    /// Where it stands among the closed ones.
+    /// Index among the closed files.
     place: u32,
     /// Closed right before it, and right after it.
     older: u32,

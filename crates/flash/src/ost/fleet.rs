@@ -4,18 +4,18 @@ use super::{Ost, Settings};
 use crate::error::{Error, require};
 use rayon::prelude::*;
 
-/// What happens to one OST in a step of time; amounts are parts of its capacity.
+/// Changes of one OST in a time step, as parts of its capacity.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Step {
-    /// What users write.
+    /// Written by users.
     pub written: f64,
-    /// What users delete, files at random.
+    /// Deleted by users, files at random.
     pub deleted: f64,
-    /// What is purged, the oldest files first.
+    /// Purged, the oldest files first.
     pub purged: f64,
-    /// What a benchmark writes, and deletes when all is written.
+    /// Written by a benchmark, and deleted once all is written.
     pub burst: f64,
-    /// In how many files.
+    /// Number of files of the benchmark.
     pub burst_files: u32,
     /// How often the allocator is sent back to group 0.
     pub resets: f64,
@@ -34,7 +34,7 @@ impl Step {
             ("resets", self.resets),
         ];
         for (name, value) in amounts {
-            let range = "capacities in a step, or resets, are 0 and more, up to 10,000";
+            let range = "capacities in a step, or resets, must be 0 to 10,000";
             require((0.0..=Self::MOST).contains(&value), name, value, range)?;
         }
         Ok(())
@@ -58,12 +58,16 @@ impl Fleet {
         seed: u64,
         threads: Option<usize>,
     ) -> Result<Self, Error> {
-        require(threads != Some(0), "threads", 0.0, "there is one and more")?;
+        require(threads != Some(0), "threads", 0.0, "must be at least 1")?;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads.unwrap_or(0))
             .build()
             .map_err(|_| {
-                Error::impossible("threads", threads.unwrap_or(0) as f64, "the system gave no more")
+                Error::impossible(
+                    "threads",
+                    threads.unwrap_or(0) as f64,
+                    "the system cannot start so many",
+                )
             })?;
         let mut fleet = Self { osts: Vec::new(), settings, seed, pool };
         fleet.add(columns)?;
@@ -80,9 +84,9 @@ impl Fleet {
         &self.settings
     }
 
-    /// One of them, to be changed.
+    /// Returns an OST for changes.
     pub fn ost_mut(&mut self, column: usize) -> Result<&mut Ost, Error> {
-        let missing = Error::impossible("column", column as f64, "there is no such column");
+        let missing = Error::impossible("column", column as f64, "no such column");
         self.osts.get_mut(column).ok_or(missing)
     }
 
@@ -99,7 +103,7 @@ impl Fleet {
         self.check_length(parts.len())?;
         for part in parts {
             let is_part = (0.0..=1.0).contains(part);
-            require(is_part, "fullness", *part, "it is a part, 0 to 1")?;
+            require(is_part, "fullness", *part, "must be a fraction, 0 to 1")?;
         }
         Step { written: churn, ..Step::default() }.check()?;
         let osts = &mut self.osts;
@@ -157,7 +161,7 @@ impl Fleet {
 
     fn check_length(&self, values: usize) -> Result<(), Error> {
         let fits = values == self.osts.len();
-        require(fits, "values given", values as f64, "there is one for each column")
+        require(fits, "values given", values as f64, "must be one for each column")
     }
 }
 

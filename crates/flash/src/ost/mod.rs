@@ -8,7 +8,7 @@
 //!
 //! One space of addresses: `groups` groups of [`GROUP_UNITS`] units. A unit is the allocator's block
 //! and what the drive maps, 64 KiB where a group is 128 MiB. Amounts are parts of that space, so that
-//! an OST of 133 TB and its miniature share them; what is less than a request is carried on.
+//! an OST of 133 TB and its miniature share them; a fraction of a request is carried on.
 //!
 //! Invariant: no unit is of two files, and every unit of a file is taken in the allocator and held
 //! valid by the drive. A write that finds no room is counted, never an error.
@@ -43,7 +43,7 @@ const GROUP_SHIFT: u32 = GROUP_UNITS.trailing_zeros();
 /// Units of the largest request, 1 MiB. It is placed as a stream: from the group of the last one on.
 pub const REQUEST_UNITS: u32 = 16;
 
-/// How much is written between two looks at what is to be deleted: a step's deletions are spread
+/// Units written between two looks at pending deletions: a step's deletions are spread
 /// over it, so that a long step does not run out of room that it would have had.
 const SLICE_UNITS: f64 = 64.0;
 
@@ -151,7 +151,7 @@ impl Ost {
         (self.allocator.settings().family, self.enter)
     }
 
-    /// Sets whether what is deleted is trimmed at once.
+    /// Sets whether deleted units are trimmed at once.
     pub fn set_discard(&mut self, discard: bool) {
         self.discard = discard;
     }
@@ -220,7 +220,7 @@ impl Ost {
         }
     }
 
-    /// Hands to the drive what is free in groups that were freed in; returns the part that it held.
+    /// Trims the free units of groups that were freed in; returns the part that the drive held.
     pub fn trim(&mut self) -> f64 {
         self.settle();
         let before = self.drive.counts().trimmed;
@@ -326,7 +326,8 @@ impl Ost {
         len - left
     }
 
-    /// Takes up to so many units; where there are none, those as well that are freed but not free.
+    /// Takes up to `len` units; if none are free, ends the visit, which releases the units freed
+    /// during it, and retries.
     fn allocate(&mut self, len: u32, goal: Option<(u32, u32)>, stream: bool) -> Option<Extent> {
         let of_this = "lengths and goals are of this OST";
         let request = Request { goal, stream: stream.then_some(0), ..Request::of(len) };
@@ -390,7 +391,7 @@ impl Ost {
         self.release(file)
     }
 
-    /// Frees what a file had, and returns how much that was.
+    /// Frees the units of a file, and returns how many they were.
     fn release(&mut self, file: u32) -> u32 {
         let mut units = 0;
         while let Some((first, len)) = self.files.pop(file) {

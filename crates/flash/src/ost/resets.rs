@@ -1,10 +1,10 @@
 //! When the allocator is sent back to group 0, spread over the requests of a step.
 
-/// Resets that are due; what is less than one is carried on.
+/// Resets that are due; a fraction of one is carried on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Resets {
     owed: f64,
-    /// Of this step, and not yet spread.
+    /// Resets of this step that are not yet spread.
     due: f64,
     per_unit: f64,
 }

@@ -1,4 +1,4 @@
-//! What an OST in miniature is like.
+//! Settings of a miniature OST.
 
 use super::{GROUP_UNITS, REQUEST_UNITS, Sizes};
 use crate::allocator::Family;
@@ -8,7 +8,7 @@ use crate::{Geometry, Policy, allocator, drive};
 /// Bits of the shortest request that c0 is for: half of the largest one, as of 1 MiB in blocks of 4 KiB.
 const ORDER2_BITS: u32 = REQUEST_UNITS.ilog2();
 
-/// Of one OST, or alike of all in a fleet.
+/// Settings of one OST, or of all OSTs in a fleet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Block groups of [`GROUP_UNITS`] units.
@@ -25,7 +25,7 @@ pub struct Settings {
     pub family: Family,
     /// Free parts under which its search begins at c1, c2, c3; of families that have thresholds.
     pub enter: Option<[f64; 3]>,
-    /// Whether what is deleted is trimmed at once.
+    /// Whether deleted units are trimmed at once.
     pub discard: bool,
     /// Median size of users' files, in units.
     pub size_median_units: f64,
@@ -65,27 +65,32 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let most = 4096.0;
         let count = |value: u32| (1.0..=most).contains(&f64::from(value));
-        require(
-            count(self.groups),
-            "groups",
-            self.groups,
-            "there are 1 to 4096; 16 to 64 tell as much",
-        )?;
+        require(count(self.groups), "groups", self.groups, "must be 1 to 4096; 16 to 64 suffice")?;
         let superblock = (1..=self.units()).contains(&self.superblock_units);
-        let range = "the drive erases one unit and more at once, up to the whole OST";
+        let range = "must be at least 1 unit and at most the whole OST";
         require(superblock, "superblock_units", self.superblock_units, range)?;
         let spare = self.spare > 0.0 && self.spare < 1.0;
-        require(spare, "spare", self.spare, "it is a part of the drive, over 0 and under 1")?;
-        require(count(self.writers), "writers", self.writers, "there are 1 to 4096")?;
+        require(
+            spare,
+            "spare",
+            self.spare,
+            "must be a fraction of the drive, above 0 and below 1",
+        )?;
+        require(count(self.writers), "writers", self.writers, "must be 1 to 4096")?;
         let stream = (1..=REQUEST_UNITS + 1).contains(&self.stream_units);
-        let range = "it is 1, for all requests, to 17, for none";
+        let range = "must be 1 (all requests) to 17 (none)";
         require(stream, "stream_units", self.stream_units, range)?;
         let median = self.size_median_units > 0.0 && self.size_median_units.is_finite();
-        require(median, "size_median_units", self.size_median_units, "it is over 0")?;
+        require(median, "size_median_units", self.size_median_units, "must be greater than 0")?;
         let sigma = (0.0..=10.0).contains(&self.size_sigma);
-        require(sigma, "size_sigma", self.size_sigma, "it is from 0 to 10")?;
+        require(sigma, "size_sigma", self.size_sigma, "must be 0 to 10")?;
         let largest = self.largest > 0.0 && self.largest <= 1.0;
-        require(largest, "largest", self.largest, "it is a part of the OST, over 0 and up to 1")
+        require(
+            largest,
+            "largest",
+            self.largest,
+            "must be a fraction of the OST, above 0 and at most 1",
+        )
     }
 
     pub(crate) fn units(&self) -> u32 {
@@ -113,7 +118,7 @@ impl Settings {
     }
 }
 
-/// What the allocator of a miniature OST is like.
+/// Returns the settings of a miniature OST's allocator.
 pub(crate) fn allocator(family: Family, enter: Option<[f64; 3]>) -> allocator::Settings {
     allocator::Settings {
         enter: family.thresholds().and(enter),

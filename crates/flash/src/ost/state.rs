@@ -1,4 +1,4 @@
-//! What OSTs did, and how they are, as columns of a table.
+//! Counters and state of OSTs as columns of a table.
 
 use super::Ost;
 use crate::allocator::{Counts, LOOPS};
@@ -60,7 +60,7 @@ pub(crate) fn table(osts: &[Ost]) -> Vec<(String, Vec<f64>)> {
 pub(crate) fn figures(osts: &[Ost], names: &[String]) -> Vec<f64> {
     let wanted: Vec<_> = names.iter().map(|name| figure_of(name)).collect();
     let mut values = vec![0.0; names.len() * osts.len()];
-    // OST after OST: each lies elsewhere in memory.
+    // OST by OST: each is elsewhere in memory.
     for (place, ost) in osts.iter().enumerate() {
         let column = values[place..].iter_mut().step_by(osts.len());
         column.zip(&wanted).for_each(|(value, of)| *value = of(ost));

@@ -35,7 +35,7 @@ impl Ost {
     }
 }
 
-/// What is done to an OST.
+/// Operation on an OST.
 #[derive(Debug, Clone)]
 enum Deed {
     Step(Step),

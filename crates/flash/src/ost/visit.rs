@@ -45,7 +45,7 @@ impl Visit {
         self.held_units += len;
     }
 
-    /// Returns what the drive writes next, up to so many units; `None`: nothing is left.
+    /// Returns the units that the drive writes next, up to so many; `None`: nothing is left.
     pub(crate) fn next(&mut self, units: u32) -> Option<Stretch> {
         let (first, len) = self.before.pop_front()?;
         if len > units {
@@ -54,12 +54,12 @@ impl Visit {
         Some((first, len.min(units)))
     }
 
-    /// Returns the first unit of what the drive writes so many stretches after the next one.
+    /// Returns the first unit that the drive writes so many stretches after the next one.
     pub(crate) fn ahead(&self, stretches: usize) -> Option<u32> {
         self.before.get(stretches).map(|(first, _)| *first)
     }
 
-    /// Ends the visit; what it wrote comes next.
+    /// Ends the visit; its units are written next.
     pub(crate) fn leave(&mut self) {
         self.now.sort_unstable();
         self.before.extend(self.now.drain(..));

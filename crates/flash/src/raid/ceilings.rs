@@ -1,8 +1,8 @@
-//! What a group can do at most: no queue, no collection, every drive busy all the time.
+//! Upper limits of a group: no queue, no collection, every drive busy all the time.
 
 use super::{Piece, Raid};
 
-/// What a drive does at most, as its data sheet says.
+/// Upper limits of a drive, from its data sheet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ceilings {
     /// Large sequential writes.

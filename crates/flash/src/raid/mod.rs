@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  row of 8 + 2    d0 d1 d2 d3 d4 d5 d6 d7  P Q     whole row: 10 writes, no reads
-//!  4 KiB of it      ▪                       ▪ ▪     3 reads of what is old, then 3 writes
+//!  4 KiB of it      ▪                       ▪ ▪     3 reads of old data, then 3 writes
 //! ```
 //!
 //! A *row* is one stripe: `data` chunks and what protects them, on as many different drives. A
@@ -14,7 +14,7 @@ pub use ceilings::{Ceilings, Lanes, read_ceiling};
 
 use crate::error::{Error, require};
 
-/// What ZFS writes at least.
+/// Smallest write of ZFS.
 const SECTOR_BYTES: u64 = 4096;
 
 /// How drives become one target.
@@ -54,12 +54,12 @@ pub struct Piece {
     pub bytes: u64,
 }
 
-/// What an operation on one row does: reads first, and when they are all done, writes.
+/// Transfers of an operation on one row: all reads end before the writes begin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Of what is needed to compute parity.
+    /// Data needed to compute parity.
     pub reads: Vec<Piece>,
-    /// Of data and parity.
+    /// Data and parity.
     pub writes: Vec<Piece>,
 }
 
@@ -68,16 +68,16 @@ impl Raid {
     pub fn check(&self) -> Result<(), Error> {
         let drives = (1..=1024).contains(&self.drives);
         require(drives, "drives", self.drives, "a group has 1 to 1,024 drives")?;
-        require(self.data > 0, "data", 0, "a stripe has one chunk of data at least")?;
+        require(self.data > 0, "data", 0, "a stripe has at least one chunk of data")?;
         let fits = self.width() <= u64::from(self.drives);
         require(fits, "drives", self.drives, "a stripe has each chunk on another drive")?;
         let parity = self.kind != Kind::Raid10 || self.parity == 0;
-        require(parity, "parity", self.parity, "mirrors have no parity: it is 0")?;
+        require(parity, "parity", self.parity, "mirrors have no parity: must be 0")?;
         let chunk = (SECTOR_BYTES..=1 << 30).contains(&self.chunk_bytes);
         require(chunk, "chunk_bytes", self.chunk_bytes as f64, "a chunk has 4 KiB to 1 GiB")
     }
 
-    /// Drives that one row lies on.
+    /// Returns the number of drives that hold one row.
     pub fn width(&self) -> u64 {
         match self.kind {
             Kind::Raid10 => 2 * u64::from(self.data),
@@ -97,7 +97,7 @@ impl Raid {
 
     /// Returns what writing the first `bytes` of a row does to its members.
     ///
-    /// `lost` says which members lie on drives that failed: they are neither read nor written, and
+    /// `lost` says which members are on drives that failed: they are neither read nor written, and
     /// what they held is computed from the others.
     pub fn write(&self, bytes: u64, lost: impl Fn(u32) -> bool) -> Plan {
         let bytes = bytes.min(self.row_bytes());
@@ -136,7 +136,7 @@ impl Raid {
         Plan { reads, writes }
     }
 
-    /// What must be read before parity can be computed: the less of two ways, if both are open.
+    /// Returns what must be read to compute parity: the smaller of two ways, if both are possible.
     fn old(
         &self,
         touched: &[Piece],
@@ -168,7 +168,8 @@ impl Raid {
         }
     }
 
-    /// As many members as there are chunks of data, none of them lost: all the rest follows from them.
+    /// Returns as many members as there are chunks of data, none of them lost: the rest follows
+    /// from them.
     fn others(&self, bytes: u64, lost: &impl Fn(u32) -> bool) -> Vec<Piece> {
         (0..self.data + self.parity)
             .filter(|member| !lost(*member))
@@ -195,7 +196,7 @@ impl Raid {
         }
     }
 
-    /// Chunks of data that the first `bytes` of a row lie on.
+    /// Chunks of data that hold the first `bytes` of a row.
     fn touched(&self, bytes: u64) -> Vec<Piece> {
         let chunks = bytes.div_ceil(self.chunk_bytes);
         (0..chunks)

@@ -3,15 +3,15 @@
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Who draws.
+/// Stream of draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Stream {
     /// How large the episodes of a drive are, and where in one it begins.
     Collection = 1,
-    /// Which reads of a drive meet what is busy.
+    /// Which reads of a drive meet a busy part of it.
     Reads = 2,
-    /// Where rows lie.
+    /// The drives of each row.
     Layout = 3,
     /// When operations come, and of which kind they are.
     Arrivals = 4,
@@ -32,7 +32,7 @@ impl Draws {
         Self(Xoshiro256PlusPlus::seed_from_u64(mixed))
     }
 
-    /// From 0 up to 1, without 1, in steps of 2^-53.
+    /// Returns a number from 0 up to 1, without 1, in steps of 2^-53.
     pub fn part(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -44,8 +44,8 @@ impl Draws {
 
     /// Exponential with mean 1.
     ///
-    /// By comparing only (J. von Neumann, "Various techniques used in connection with random digits",
-    /// 1951): a logarithm may differ in its last bit from one machine to the next.
+    /// It is drawn by comparing only (J. von Neumann, "Various techniques used in connection with
+    /// random digits", 1951): a logarithm may differ in its last bit from one machine to the next.
     pub fn exponential(&mut self) -> f64 {
         let mut whole = 0.0;
         loop {

@@ -6,7 +6,7 @@
 //!  episode       ▒▒▒▒██▒▒▒▒██▒▒▒▒██▒▒▒▒     slices of copies (▒), in between writes; then the erase
 //! ```
 //!
-//! The flash programs `write_bytes_per_s` in all, whoever they are for, so a drive that never rests
+//! The flash programs `write_bytes_per_s` in all, for host and copies, so a drive that never rests
 //! takes that over A from its host, however it divides its time. In an episode copies get the part
 //! `1 - (1 - urgency) / A` of it: at urgency 0 just what keeps the debt where it is, so that the
 //! episode never ends; at 1 all of it, so that the host waits for the whole superblock.
@@ -34,7 +34,7 @@ struct Busy {
     erase: bool,
 }
 
-/// What a drive is doing at an instant.
+/// State of a drive at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Doing {
     pub(super) collecting: bool,
@@ -117,7 +117,7 @@ impl Drive {
         (self.free + self.write_latency_ns, met)
     }
 
-    /// Takes a read; returns when its data are there, and whether it waited for collection.
+    /// Takes a read; returns when its data arrive, and whether it waited for collection.
     pub(super) fn read(&mut self, now: u64, bytes: u64) -> (u64, bool) {
         self.advance(now);
         let waits_until = self.busy_at(now).and_then(|busy| {
@@ -131,7 +131,7 @@ impl Drive {
         (served + self.read_latency_ns, waits_until.is_some())
     }
 
-    /// What it is doing at an instant that is not before any that was asked about.
+    /// Returns the state at an instant, which must not be before an earlier query.
     pub(super) fn doing(&mut self, now: u64) -> Doing {
         self.advance(now);
         while self.episodes.front().is_some_and(|episode| episode.end < now) {

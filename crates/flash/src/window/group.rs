@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, VecDeque};
 /// How often drives are looked at.
 const SAMPLE_NS: u64 = 1_000_000;
 
-/// What happens. The order of the variants is that of events at the same instant.
+/// Event of the simulation. The order of the variants is that of events at the same instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The write that its drive was given first has ended.
@@ -72,7 +72,7 @@ struct Queue {
     drive: Drive,
     throttle: Option<Throttle>,
     in_flight: u32,
-    /// Ends of the writes in flight, and whose they are.
+    /// Ends of the writes in flight, and their operations.
     ends: VecDeque<(u64, usize)>,
     /// Operations whose thread sleeps until this drive may be written.
     asleep: VecDeque<usize>,

@@ -8,8 +8,8 @@
 //!   └───── an operation ends with the last of its pieces ◀─────────────┘
 //! ```
 //!
-//! What comes out is what a model of flows cannot know: latencies, what it costs that an operation waits
-//! for the slowest of its drives, and what throttling adds to that.
+//! The results are those that a model of flows cannot give: latencies, the cost of waiting for the
+//! slowest drive of an operation, and the share of throttling in both.
 //!
 //! Times are whole nanoseconds. Of events at the same instant, ends of writes come first, by drive,
 //! then ends of reads, ends of the throttle's windows, arrivals, and samples; so the result depends

@@ -1,4 +1,4 @@
-//! What is counted in a window, and the figures that come of it.
+//! Counts of a window, and the figures computed from them.
 
 /// Quantiles of how long something took, in seconds; each is a time that occurred.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,7 +22,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Returns the quantiles of times in nanoseconds; `None`: there are none.
+    /// Returns the quantiles of times in nanoseconds; `None` if there are no times.
     pub(super) fn of(mut times: Vec<u64>) -> Option<Self> {
         times.sort_unstable();
         let longest = *times.last()?;
@@ -44,39 +44,39 @@ impl Latencies {
     }
 }
 
-/// How often drives were seen in a state, of so many looks at each of them.
+/// How often drives were seen in a state, over all samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sampled {
-    /// Looks.
+    /// Samples of drives.
     pub looks: u64,
-    /// In an episode of collection.
+    /// Samples in an episode of collection.
     pub collecting: u64,
-    /// With a depth below the normal one.
+    /// Samples with a depth below the normal one.
     pub below: u64,
     /// The same, and not collecting.
     pub below_quiet: u64,
-    /// With a thread asleep until it may write.
+    /// Samples with a thread asleep until it may write.
     pub held: u64,
     /// The same, and not collecting.
     pub held_quiet: u64,
-    /// With nothing to do, and not collecting.
+    /// Samples with nothing to do, and not collecting.
     pub starved_quiet: u64,
     /// Sum of the steps to the right of normal.
     pub steps_below: u64,
 }
 
-/// What came out of a window.
+/// Results of a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     /// Data written, without parity.
     pub write_bytes_per_s: f64,
     /// Data read by operations and other reads.
     pub read_bytes_per_s: f64,
-    /// What healthy drives that never collect would take.
+    /// Throughput of healthy drives that never collect.
     pub ceiling_bytes_per_s: f64,
-    /// Of operations that write, from when they were asked for; `None`: none ended.
+    /// Latencies of writing operations, measured from the request; `None`: none ended.
     pub writes: Option<Latencies>,
-    /// Of reads of either kind.
+    /// Latencies of both kinds of reads.
     pub reads: Option<Latencies>,
     /// Part of the writing operations with a piece that waited for collection.
     pub met: Option<f64>,
@@ -86,7 +86,7 @@ pub struct Figures {
     pub ended: u64,
     /// Operations that were under way at the end.
     pub outstanding: u64,
-    /// What the drives were seen doing.
+    /// Sampled states of the drives.
     pub sampled: Sampled,
 }
 

@@ -1,4 +1,4 @@
-//! What is simulated in a window, and with which assumptions.
+//! Terms of a simulated window: group, load and assumptions.
 
 use super::throttle::Class;
 use crate::error::{Error, require};
@@ -45,13 +45,13 @@ impl Default for Collection {
 /// Writeback throttling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Throttling {
-    /// Of the shortest read of a window: 2 ms for a drive that does not rotate.
+    /// Target for the shortest read of a window: 2 ms for a drive that does not rotate.
     pub target_s: f64,
-    /// What the RAID layer's writes are to it.
+    /// Class of the RAID layer's writes.
     pub class: Class,
 }
 
-/// What the host does.
+/// Load of the host.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
     /// Bytes of one operation.
@@ -76,7 +76,7 @@ pub struct Terms {
     pub raid: Raid,
     /// Each of its drives.
     pub drive: Ceilings,
-    /// What the flash programs for each byte of the host.
+    /// Write amplification: bytes programmed to flash per byte of the host.
     pub amplification: f64,
     /// How drives collect.
     pub collection: Collection,
@@ -93,7 +93,7 @@ pub struct Terms {
     pub submitters: u32,
     /// Seconds of a thread's time that an operation takes, one after another in the whole group.
     pub serial_s: f64,
-    /// What is asked of it.
+    /// Load on the group.
     pub load: Load,
     /// A drive, and the part of its speed that is left.
     pub slow_drive: Option<(u32, f64)>,
@@ -105,7 +105,7 @@ pub struct Terms {
     pub warm_s: f64,
     /// Seconds that are counted.
     pub duration_s: f64,
-    /// Of all draws.
+    /// Seed of all random draws.
     pub seed: u64,
 }
 
@@ -117,11 +117,11 @@ impl Terms {
         self.check_load()?;
         let failed = f64::from(self.failed_drives);
         let bearable = self.failed_drives <= self.raid.losses();
-        require(bearable, "failed_drives", failed, "so many lose data")?;
+        require(bearable, "failed_drives", failed, "so many failures lose data")?;
         let suffices = self.raid.drives - self.failed_drives >= self.raid.data;
         require(suffices, "failed_drives", failed, "too few drives are left")?;
         if let Some((number, factor)) = self.slow_drive {
-            require(number < self.raid.drives, "slow_drive", number, "there is none of it")?;
+            require(number < self.raid.drives, "slow_drive", number, "no such drive in the group")?;
             over("slow_drive's factor", factor, 1.0)?;
         }
         within("rebuild_share", self.rebuild_share, 0.0, 0.99)
@@ -168,9 +168,9 @@ impl Terms {
 
 fn over(name: &'static str, value: f64, most: f64) -> Result<(), Error> {
     let holds = value > 0.0 && value <= most;
-    require(holds, name, value, "it is over 0, and of a size that exists")
+    require(holds, name, value, "must be above 0 and within the possible range")
 }
 
 fn within(name: &'static str, value: f64, least: f64, most: f64) -> Result<(), Error> {
-    require(value >= least && value <= most, name, value, "it is outside of what is possible")
+    require(value >= least && value <= most, name, value, "outside the possible range")
 }

@@ -22,7 +22,7 @@ const WRITES_LEAST: u32 = 3;
 /// Windows in a row that say nothing, after which the step returns by one towards 0.
 const UNKNOWN_MOST: u32 = 5;
 
-/// What a write is to the throttle.
+/// Class of a write, as the throttle treats it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// `REQ_OP_WRITE` and no more: writeback, and what a RAID layer hands down.
@@ -35,7 +35,7 @@ pub enum Class {
     Discard,
 }
 
-/// What a window said.
+/// Verdict on a window of reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Kept,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// The program, cut off from the launcher variables of whoever runs the tests.
+/// The program without the launcher variables of the environment that runs the tests.
 pub fn program(dir: &Path, args: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ioload"));
     for (name, _) in std::env::vars_os() {

@@ -1,4 +1,4 @@
-//! What several of these programs need.
+//! Functions that several of these programs share.
 #![allow(dead_code, reason = "each program uses the part that it needs")]
 
 use std::path::PathBuf;

@@ -6,8 +6,8 @@
 //!   delta:   values a block, stretches a block, count, first value,
 //!            then blocks of (least difference, a width for each stretch, the stretches' bits)
 //! ```
-//! Nothing here trusts its input: what ends early or makes no sense is an error, and no count is
-//! believed before the bytes behind it are there. Format: Apache Parquet, `Encodings.md`.
+//! Nothing here trusts its input: data that end early or make no sense are an error, and no count
+//! is believed before the bytes behind it exist. Format: Apache Parquet, `Encodings.md`.
 
 use bytes::Bytes;
 
@@ -34,7 +34,7 @@ fn zigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Eight bytes from `at`; what lies behind the end is 0.
+/// Eight bytes from `at`; bytes behind the end are 0.
 #[inline]
 fn word(data: &[u8], at: usize) -> u64 {
     if let Some(bytes) = data.get(at..at + 8) {
@@ -59,7 +59,7 @@ fn field(data: &[u8], bit: usize, width: u32) -> u64 {
     value & (u64::MAX >> (64 - width))
 }
 
-/// What the rest of a run holds.
+/// Contents of the rest of a run.
 enum Run {
     Same(u32),
     /// Values one after another from a bit on.
@@ -157,7 +157,7 @@ impl Hybrid {
             (self.run, self.left) = (Run::Same(0), groups.saturating_mul(8));
             return Ok(());
         }
-        // Some writers cut off the padding of the last group: only whole values that are there count.
+        // Some writers cut off the padding of the last group: count only whole values that exist.
         let present = bytes.min(self.data.len() - self.at);
         self.left = groups.saturating_mul(8).min(present * 8 / self.width as usize);
         if self.left == 0 {
@@ -296,7 +296,7 @@ impl Delta {
         Ok(())
     }
 
-    /// The bytes behind what it holds; only to be asked once everything was read.
+    /// The bytes behind its values; call it only once all values were read.
     pub(crate) fn rest(self) -> Bytes {
         // Stretches of the last block that hold no value have a width and no bytes.
         self.data.slice(self.at.min(self.data.len())..)

@@ -19,16 +19,16 @@ use crate::error::{Error, Result};
 /// A column of up to so many bytes is read at once, a larger one page by page.
 const AT_ONCE_BYTES: u64 = 16 << 20;
 
-/// More values than this no writer puts into one page.
+/// Limit on the values of a page; no writer puts more into one.
 const LEVELS_MAX: usize = 1 << 26;
 
 /// A file without a position of its own, so that threads do not move it for one another.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// `None` where nothing may be read but what is held.
+    /// `None` where only bytes in memory may be read.
     file: Option<File>,
     length: u64,
-    /// Where the bytes that are held begin, and they.
+    /// The bytes in memory, after the offset at which they begin.
     held: (u64, Bytes),
 }
 
@@ -38,13 +38,13 @@ impl Shared {
         Self { file: Some(file), length, held: (0, Bytes::new()) }
     }
 
-    /// A stretch of a file in memory: whatever lies elsewhere in the file cannot be read.
+    /// A stretch of a file in memory: the rest of the file cannot be read.
     pub(crate) fn of_memory(start: u64, bytes: Bytes, length: u64) -> Self {
         Self { file: None, length, held: (start, bytes) }
     }
 
     fn file(&self) -> std::io::Result<&File> {
-        let outside = || std::io::Error::other("lies outside its group of rows");
+        let outside = || std::io::Error::other("is outside its group of rows");
         self.file.as_ref().ok_or_else(outside)
     }
 
@@ -66,7 +66,7 @@ impl Shared {
     fn holding(&self, start: u64, length: u64) -> std::io::Result<Self> {
         let file = self.file.as_ref().map(File::try_clone).transpose()?;
         let held = if length <= AT_ONCE_BYTES || file.is_none() {
-            // At most what the constant says, or in memory already.
+            // At most the limit of the constant, or in memory already.
             self.at(start, length as usize)?
         } else {
             Bytes::new()
@@ -123,11 +123,11 @@ impl ChunkReader for Shared {
     }
 }
 
-/// One page: its levels, how its values are packed, and they.
+/// One page: its levels, the encoding of its values, and the values.
 pub(crate) struct Data {
     /// Rows of a flat column; of a nested one, levels.
     pub(crate) count: usize,
-    /// Which values are there; `None` where all are.
+    /// Which values exist; `None` where all do.
     pub(crate) definition: Option<Hybrid>,
     /// Which values begin a row; `None` where all do.
     pub(crate) repetition: Option<Hybrid>,
@@ -135,9 +135,9 @@ pub(crate) struct Data {
     pub(crate) values: Bytes,
 }
 
-/// What comes next in a column.
+/// Next page of a column.
 pub(crate) enum Next {
-    /// The values that places stand for.
+    /// The values of the dictionary.
     Dictionary { values: Bytes, count: usize },
     /// Rows.
     Data(Data),
@@ -163,10 +163,10 @@ impl Pages {
         rows: usize,
     ) -> std::result::Result<Self, String> {
         let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
-        let number = |value: i64| u64::try_from(value).map_err(|_| "lies outside the file");
+        let number = |value: i64| u64::try_from(value).map_err(|_| "is outside the file");
         let (start, length) = (number(start)?, number(chunk.compressed_size())?);
         if start.checked_add(length).is_none_or(|end| end > shared.length) {
-            return Err("lies outside the file".into());
+            return Err("is outside the file".into());
         }
         let held = shared.holding(start, length).map_err(|error| error.to_string())?;
         let reader = SerializedPageReader::new(Arc::new(held), chunk, rows, None)
@@ -247,13 +247,15 @@ impl Pages {
         if data.count > LEVELS_MAX {
             return Err("has a page of too many values".into());
         }
-        self.promised =
-            self.promised.checked_sub(data.count as u64).ok_or("has more values than it says")?;
+        self.promised = self
+            .promised
+            .checked_sub(data.count as u64)
+            .ok_or("has more values than it declares")?;
         Ok(data)
     }
 }
 
-/// Takes off levels in front of which their length stands, as in pages of version 1.
+/// Takes off levels that follow their own length, as in pages of version 1.
 fn first_levels(
     values: &mut Bytes,
     highest: i16,
@@ -288,7 +290,7 @@ fn levels(
 fn told(broken: Broken) -> String {
     broken.into()
 }
-/// What a file says of itself.
+/// Reads the metadata of a Parquet file.
 pub(super) fn metadata(path: &Path, shared: &Shared) -> Result<ParquetMetaData> {
     ParquetMetaDataReader::new()
         .parse_and_finish(shared)

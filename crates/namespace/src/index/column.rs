@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   page ──▶ levels ──▶ which rows have a value
-//!        └─▶ values ──▶ map ──▶ one T a row, `missing` where there is none
+//!        └─▶ values ──▶ map ──▶ one T a row, `missing` for a null
 //! ```
 //! `map` is applied to a value of a dictionary once, however many rows have it: an exempt directory is
 //! judged once and not for each of its files.
@@ -24,18 +24,18 @@ type Result<T> = std::result::Result<T, String>;
 
 /// How the values of the current page are packed.
 enum Packed<V> {
-    /// As places in the dictionary.
+    /// Places in the dictionary.
     Places(Hybrid),
     /// Otherwise.
     Values(V),
 }
 
-/// What numbers and bytes have in common: pages, levels, a dictionary of mapped values.
+/// Common part of the decoders of numbers and bytes: pages, levels, a dictionary of mapped values.
 struct Column<K: Kind, T> {
     kind: K,
     location: Location,
     pages: Pages,
-    /// What stands where there is no value; `None` where every row has to have one.
+    /// Stand-in for a null; `None` where every row must have a value.
     missing: Option<T>,
     /// Rows of the current page that were not read yet.
     left: usize,
@@ -193,7 +193,7 @@ impl<K: Kind, T: Clone> Column<K, T> {
     }
 }
 
-/// Moves values that lie one after another to the rows that have one.
+/// Moves consecutive values to the rows that have one.
 fn spread<T: Clone>(out: &mut Vec<T>, from: usize, present: &[bool], missing: &T) {
     let mut source = out.len();
     out.resize(from + present.len(), missing.clone());
@@ -203,7 +203,7 @@ fn spread<T: Clone>(out: &mut Vec<T>, from: usize, present: &[bool], missing: &T
     }
 }
 
-/// What reads a column: the decoder or, to compare it, the parquet crate's own readers.
+/// Reader of a column: the decoder or, to compare it, the parquet crate's own readers.
 enum Source<K: Kind, T> {
     Decoder(Column<K, T>),
     #[cfg(feature = "library-readers")]
@@ -231,7 +231,7 @@ pub(crate) fn slice((page, range): Piece<'_>) -> Bytes {
 }
 
 impl<K: Kind, T: Clone> Reader<K, T> {
-    /// Begins to read; `missing` stands where there is no value, if that can be.
+    /// Begins to read; `missing` stands in for nulls, if the column may have them.
     pub(super) fn new(
         path: &Arc<Path>,
         name: Name,
@@ -296,12 +296,12 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// As many rows without a list.
+    /// Returns `rows` rows without a list.
     pub(crate) fn unknown(rows: usize) -> Self {
         Self { ends: vec![0; rows], values: Vec::new(), known: vec![false; rows] }
     }
 
-    /// The list of a row; `None` where there is none.
+    /// The list of a row; `None` for a null.
     pub(crate) fn of(&self, row: usize) -> Option<&[u32]> {
         let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.known[row].then(|| &self.values[start..self.ends[row]])

@@ -12,7 +12,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Values of one kind.
 pub(crate) trait Kind: Sized {
-    /// What unpacks the values of a page.
+    /// Unpacker of the values of a page.
     type Values;
     /// A value as it is handed out.
     type Item<'a>;
@@ -78,7 +78,7 @@ impl Integers {
     fn refusal(&self, refused: Option<i64>) -> Result<()> {
         let Some(stored) = refused else { return Ok(()) };
         let shown = if self.signed { stored.to_string() } else { (stored as u64).to_string() };
-        Err(format!("holds {shown}, which it cannot"))
+        Err(format!("holds {shown}, which is out of range"))
     }
 
     #[inline]
@@ -181,7 +181,7 @@ pub(crate) enum PackedStrings {
 }
 
 impl Strings {
-    /// Where the next string of a page lies; moves on behind it.
+    /// Range of the next string of a page; moves on behind it.
     fn next(&self, page: &[u8], at: &mut usize) -> Result<Range<usize>> {
         let length = match self.fixed {
             Some(length) => length,
@@ -201,12 +201,12 @@ fn take(page: &[u8], at: &mut usize, length: usize) -> Result<Range<usize>> {
     Ok(range)
 }
 
-/// Reads lengths that are packed in front of what they measure.
+/// Reads lengths that are packed in front of their strings.
 fn lengths(values: Bytes, count: usize) -> Result<(Vec<usize>, Bytes)> {
     let mut delta = Delta::new(values)?;
     let left = delta.left();
     if left > count {
-        return Err("has more values than it says".into());
+        return Err("has more values than it declares".into());
     }
     let mut lengths = Vec::new();
     delta.read(left, &mut lengths, |length| usize::try_from(length).unwrap_or(usize::MAX))?;

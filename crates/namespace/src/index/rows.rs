@@ -11,7 +11,7 @@ use super::writer::last_use_s;
 use crate::entry::{Entry, FileType, Layout, ObjectId};
 use crate::error::{Error, Result};
 
-/// One name of the index and what is known of it.
+/// One name of the index and its metadata.
 ///
 /// Where the source did not know the identity it is `ObjectId::Inode(0)`, which no file has; an
 /// unknown device is 0; where it did not know the number of names it is 1.
@@ -21,7 +21,7 @@ pub struct Row {
     pub parent: Bytes,
     /// Its name there.
     pub name: Bytes,
-    /// What it stands for.
+    /// Its metadata.
     pub entry: Entry,
     /// The last use that the index states; in a list of candidates it is the one by the rules.
     pub last_use_s: Option<i64>,
@@ -57,7 +57,7 @@ impl Shard {
 }
 
 impl Rows {
-    /// Up to `count` rows; fewer only at the end.
+    /// Reads up to `count` rows; fewer only at the end.
     pub fn read(&mut self, count: usize) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         while rows.len() < count && self.fill()? {
@@ -99,11 +99,11 @@ impl Rows {
     }
 }
 
-/// What is wrong with a name, if it cannot be one.
+/// The problem with a name; `None` if it is valid.
 pub(crate) fn name_problem(name: &[u8]) -> Option<&'static str> {
     match name {
         b"" => Some("has no name"),
-        b"." | b".." => Some("has a name that stands for a directory"),
+        b"." | b".." => Some("has a name that refers to a directory"),
         _ if name.iter().any(|byte| matches!(byte, b'/' | 0)) => {
             Some("has a slash or a NUL in its name")
         }
@@ -111,7 +111,7 @@ pub(crate) fn name_problem(name: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with the path of a directory, if it cannot be one.
+/// The problem with the path of a directory; `None` if it is valid.
 ///
 /// A path that can be written in two ways would slip past an exemption that is written in one.
 pub fn path_problem(parent: &[u8]) -> Option<&'static str> {
@@ -249,7 +249,7 @@ fn of_type(letter: &[u8]) -> FileType {
     }
 }
 
-/// Other tools write an empty string where there is none.
+/// Other tools write an empty string for a missing value.
 fn of_shared(bytes: &[u8]) -> Option<Arc<[u8]>> {
     (!bytes.is_empty()).then(|| bytes.into())
 }

@@ -20,7 +20,7 @@ use parquet::schema::types::{ColumnDescriptor, ColumnPath, SchemaDescriptor, Typ
 use crate::entry::{Entry, Layout};
 use crate::error::{Error, Result};
 
-/// What a shard that this crate wrote says of itself: name and version of the schema.
+/// Mark of a shard written by this crate: name and version of the schema.
 const VERSION: (&str, &str) = ("trimtab.index", "1");
 
 /// A column of the index, in the order of the shards.
@@ -49,7 +49,7 @@ pub(crate) enum Name {
     LastUse,
 }
 
-/// What the cells of a column hold.
+/// Type of the values in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Any bytes.
@@ -99,11 +99,12 @@ pub(crate) enum Access {
 /// Whether a row may be without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// No row is.
+    /// No row may be.
     Required,
-    /// None that this crate wrote is; in the files of others this stands for a null.
+    /// No row of a shard written by this crate is; in files of other tools this value replaces a
+    /// null.
     StandIn(i64),
-    /// Any may be.
+    /// Any row may be.
     Nullable,
 }
 
@@ -114,12 +115,12 @@ enum Packing {
     Differences,
 }
 
-/// Everything that is declared of a column.
+/// Declaration of a column.
 pub struct Column {
     pub(crate) id: Name,
     /// Its name in the file.
     pub name: &'static str,
-    /// What its cells hold.
+    /// Type of its values.
     pub kind: Kind,
     pub(crate) presence: Presence,
     pub(crate) access: Access,
@@ -171,25 +172,27 @@ impl Column {
         self
     }
 
-    /// For names that repeat: parents, owners.
+    /// Packs by a dictionary, for values that repeat: parents, owners.
     const fn dictionary(mut self) -> Self {
         self.packing = Packing::Dictionary;
         self
     }
 
-    /// For whole numbers that grow or are near one another.
+    /// Packs differences, for whole numbers that grow or are near one another.
     const fn differences(mut self) -> Self {
         self.packing = Packing::Differences;
         self
     }
 
-    /// Comparing every value costs a scan a tenth of its writing: only what a query cuts by.
+    /// Comparing every value costs a scan a tenth of its writing: only for columns that queries
+    /// filter by.
     const fn statistics(mut self) -> Self {
         self.statistics = true;
         self
     }
 
-    /// What a tally reads is packed already: a codec would cost it more time than the disk saves.
+    /// Columns that a tally reads are packed already: a codec would cost more time than the disk
+    /// saves.
     const fn uncompressed(mut self) -> Self {
         self.compressed = false;
         self
@@ -334,7 +337,7 @@ pub(crate) fn properties() -> WriterPropertiesPtr {
     Arc::new(properties.build())
 }
 
-/// Where a column lies in a file and what it holds.
+/// Location of a column in a file, and the type of its values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Location {
     /// Its number among the leaves.
@@ -347,7 +350,7 @@ pub(crate) struct Location {
     pub(crate) signed: bool,
     /// Whether a row may have none.
     pub(crate) optional: bool,
-    /// The definition level of a value that is there.
+    /// The definition level of a value that is not null.
     pub(crate) definition: i16,
     /// The repetition level of a value that belongs to the row of the one before.
     pub(crate) repetition: i16,
@@ -388,7 +391,7 @@ pub(crate) fn locate(
     }))
 }
 
-/// What keeps a column from being read as what it should be.
+/// The reason why a column cannot be read as declared; `None` if it can.
 fn misfit(column: &ColumnDescriptor, name: Name) -> Option<String> {
     let physical = column.physical_type();
     let bytes = name.column().kind.is_bytes();
@@ -402,17 +405,17 @@ fn misfit(column: &ColumnDescriptor, name: Name) -> Option<String> {
         _ => false,
     };
     if !fits {
-        return Some(format!("holds {physical}, which it cannot"));
+        return Some(format!("holds {physical}, which is the wrong type"));
     }
     let (depth, parts) =
         (i16::from(name.column().kind == Kind::Smalls), column.path().parts().len());
     if column.max_rep_level() != depth || (depth == 0 && parts != 1) {
-        return Some("is nested otherwise than an index has it".into());
+        return Some("is nested differently than in an index".into());
     }
     unit(column, name)
 }
 
-/// What is wrong with the unit that a column of whole numbers says it has.
+/// The problem with the declared unit of a column of whole numbers; `None` if it is valid.
 fn unit(column: &ColumnDescriptor, name: Name) -> Option<String> {
     match column.logical_type_ref() {
         Some(LogicalType::Timestamp(time))
@@ -428,12 +431,12 @@ fn unit(column: &ColumnDescriptor, name: Name) -> Option<String> {
                 | ConvertedType::TIME_MICROS
                 | ConvertedType::DATE
                 | ConvertedType::DECIMAL => {
-                    Some(format!("holds {}, which it cannot", column.converted_type()))
+                    Some(format!("holds {}, which is the wrong type", column.converted_type()))
                 }
                 _ => None,
             }
         }
-        Some(other) => Some(format!("holds {other:?}, which it cannot")),
+        Some(other) => Some(format!("holds {other:?}, which is the wrong type")),
     }
 }
 

@@ -14,7 +14,7 @@ use super::schema::{Location, Name, locate};
 use super::signed::{FilePart, Signed};
 use crate::error::{Error, Result};
 
-/// Where a shard lies, and which of its rows later shards replace.
+/// Location of a shard, and which of its rows later shards replace.
 pub trait Source: Sync {
     /// The Parquet file.
     fn path(&self) -> &Path;
@@ -67,12 +67,12 @@ struct Open {
 enum Content {
     /// Read where and when they are needed.
     File(Shared),
-    /// Read a group of rows at a time, and believed only if they are what was signed.
+    /// Read a group of rows at a time, and believed only if they match the signature.
     Signed(Signed),
 }
 
 impl Shard {
-    /// Opens a file and reads what it says of itself.
+    /// Opens a file and reads its metadata.
     pub fn open(path: &Path) -> Result<Self> {
         Self::opened(path, Vec::new())
     }
@@ -83,9 +83,10 @@ impl Shard {
         let shard = Self::opened(source.path(), superseded)?;
         let last = shard.0.superseded.last().copied();
         match (last, source.superseded()) {
-            (Some(last), Some(path)) if u64::from(last) >= shard.rows() => {
-                Err(Error::data(path, format!("names row {last} of {} rows", shard.rows())))
-            }
+            (Some(last), Some(path)) if u64::from(last) >= shard.rows() => Err(Error::data(
+                path,
+                format!("names row {last}, but the shard has {} rows", shard.rows()),
+            )),
             _ => Ok(shard),
         }
     }
@@ -100,7 +101,7 @@ impl Shard {
         Self::of(path, file, Vec::new())
     }
 
-    /// The same of a file whose parts are signed. What it says of itself is verified now, each group
+    /// The same of a file whose parts are signed. Its metadata are verified now, each group
     /// of rows when it is read; a group is decoded from the bytes that were verified.
     pub fn of_signed(path: &Path, file: File, parts: Vec<FilePart>) -> Result<Self> {
         let signed = Signed::new(path, file, parts)?;
@@ -151,7 +152,7 @@ impl Shard {
         if present == promised {
             return Ok(());
         }
-        Err(Error::data(self.path(), format!("says {promised} rows and has {present}")))
+        Err(Error::data(self.path(), format!("declares {promised} rows but has {present}")))
     }
 
     /// Where it is.
@@ -206,7 +207,7 @@ fn read_superseded(path: &Path) -> Result<Vec<u32>> {
     if bytes.len() % 4 == 0 && rows.is_sorted_by(|one, other| one < other) {
         return Ok(rows);
     }
-    Err(Error::data(path, "is no increasing list of row numbers"))
+    Err(Error::data(path, "is not an increasing list of row numbers"))
 }
 
 /// A group of rows of a shard.

@@ -24,10 +24,10 @@ use crate::error::{Error, Result};
 /// A SHA-256.
 pub type Hash = [u8; 32];
 
-/// What is read of a file at once while it is hashed.
+/// Bytes read of a file at once while it is hashed.
 const HASHED_BYTES: usize = 1 << 20;
 
-/// A stretch of a file: a group of rows, or what lies behind the last one.
+/// A stretch of a file: a group of rows, or the footer behind the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePart {
     /// How many rows; 0 of the last.
@@ -93,7 +93,7 @@ pub(super) struct Signed {
     held: Mutex<Held>,
 }
 
-/// What was verified and is in memory.
+/// Verified groups in memory.
 #[derive(Debug, Default)]
 struct Held {
     /// The groups that stay.
@@ -110,7 +110,7 @@ impl Signed {
             starts.push(start.ok_or_else(|| Error::Usage("parts are too long".into()))?);
         }
         if parts.last().is_none_or(|last| last.rows != 0) {
-            return Err(Error::Usage("the last part is what lies behind the rows".into()));
+            return Err(Error::Usage("the last part must be the footer behind the rows".into()));
         }
         let length = file.metadata().map_err(|error| Error::system("fstat", path, error))?.len();
         let signed = Self { path: path.to_path_buf(), file, parts, starts, held: Mutex::default() };
@@ -130,7 +130,7 @@ impl Signed {
         self.parts[..self.parts.len() - 1].iter().map(|part| part.rows)
     }
 
-    /// What lies behind the rows.
+    /// The footer behind the rows.
     pub(super) fn footer(&self) -> Result<Shared> {
         let number = self.parts.len() - 1;
         Ok(self.in_memory(number, self.verified(number)?))
@@ -160,7 +160,7 @@ impl Signed {
         Shared::of_memory(self.starts[number], bytes, self.length())
     }
 
-    /// Reads a part, and returns it if it is what was signed.
+    /// Reads a part, and returns it if it matches the signature.
     fn verified(&self, number: usize) -> Result<Bytes> {
         let part = &self.parts[number];
         let length = usize::try_from(part.bytes)

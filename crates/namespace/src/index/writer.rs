@@ -20,9 +20,9 @@ use crate::error::{Error, Result};
 /// How much a writer holds before it writes a group of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// So many rows at most.
+    /// Maximum number of rows.
     pub rows: usize,
-    /// About so many bytes at most; a path of 200 kB fills a group sooner than its rows do.
+    /// Approximate maximum of bytes; a path of 200 kB fills a group sooner than its rows do.
     pub bytes: usize,
 }
 
@@ -58,7 +58,7 @@ pub struct Finished {
 }
 
 impl ShardWriter {
-    /// Begins a shard in a directory; one of that name that is there already is replaced at the end.
+    /// Begins a shard in a directory; an existing one of that name is replaced at the end.
     pub fn create(directory: &Path, name: &str) -> Result<Self> {
         Self::create_within(directory, name, Limits::default())
     }
@@ -105,12 +105,12 @@ impl ShardWriter {
         self.written + self.group.rows() as u64
     }
 
-    /// Writes what is held, makes the file durable and gives it its name.
+    /// Writes the rows in memory, makes the file durable and gives it its name.
     pub fn finish(mut self) -> Result<Finished> {
         self.end(true)
     }
 
-    /// The same without waiting for the disk: for what nobody misses after a crash.
+    /// The same without waiting for the disk: for data that may be lost in a crash.
     pub(crate) fn finish_for_now(mut self) -> Result<()> {
         self.end(false).map(drop)
     }
@@ -150,7 +150,7 @@ impl ShardWriter {
 impl Drop for ShardWriter {
     fn drop(&mut self) {
         if self.output.take().is_some() {
-            // Nobody is left to be told; a scan that goes on removes what it does not know.
+            // An error here cannot be reported; a scan that goes on removes files it does not know.
             let _ = std::fs::remove_file(partial(&self.directory, &self.name));
         }
     }
@@ -271,12 +271,12 @@ static LETTERS: [u8; 256] = {
     letters
 };
 
-/// Strings that are there for ever: copies of them count no references, of which a row has many.
+/// Static strings: copies of them count no references, of which a row has many.
 fn fixed_strings(strings: impl IntoIterator<Item = &'static [u8]>) -> Vec<ByteArray> {
     strings.into_iter().map(|string| ByteArray::from(Bytes::from_static(string))).collect()
 }
 
-/// What a row takes besides its strings.
+/// Estimated size of a row besides its strings.
 const ROW_BYTES: usize = 150;
 
 impl Group {
@@ -433,7 +433,7 @@ impl Group {
 /// A group of rows that is being written, column by column.
 struct Output<'a>(SerializedRowGroupWriter<'a, File>);
 
-/// So many values are made at a time where they are not held as the writer takes them.
+/// Number of values converted at a time where they are not held as the writer takes them.
 const PIECE: usize = 4096;
 
 impl Output<'_> {

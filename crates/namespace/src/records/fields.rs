@@ -1,12 +1,12 @@
-//! What the fields of a record may look like, and the values that they are.
+//! Permitted shapes of the fields of a record, and their values.
 //!
-//! No value is rounded, wrapped or guessed: `None` stands for what is none.
+//! No value is rounded, wrapped or guessed: an invalid one is `None`.
 
 use crate::columns::{Column, Values, Views};
 
 const NS_PER_S: i64 = 1_000_000_000;
 
-/// What a directive prints, as a rule of its bytes.
+/// Shape of a directive's output, as a rule of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `[0-9]+`
@@ -102,7 +102,7 @@ fn parted(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// What is made of a field.
+/// Conversion of a field to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// Nothing.
@@ -119,17 +119,17 @@ pub enum Reader {
     Seconds(Fraction),
     /// The same, of a birth: 0 where it is not known.
     Birth(Fraction),
-    /// The letter of a type; what is none that the index knows is `?`.
+    /// The letter of a type; one that the index does not know becomes `?`.
     Letter,
-    /// A name of bytes, empty where there is none.
+    /// A name of bytes; empty if missing.
     Name,
-    /// A number of 32 bits, or anything else where there is none.
+    /// A number of 32 bits; anything else means that it is missing.
     Stripes,
     /// All numbers in a text.
     Indices,
 }
 
-/// What `-2.5` means.
+/// Meaning of `-2.5`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fraction {
     /// Two and a half seconds before 1970.
@@ -176,7 +176,7 @@ impl Reader {
         }
     }
 
-    /// Whether what has a value has the shape too.
+    /// Whether a text with a value has the shape too.
     pub(super) fn is_exact(self) -> bool {
         matches!(self, Self::Birth(_) | Self::Stripes)
     }
@@ -264,7 +264,7 @@ fn digit(byte: u8) -> Option<u64> {
     (digit <= 9).then_some(u64::from(digit))
 }
 
-/// Returns at most 19 digits as a number; 0 where there is none.
+/// Returns at most 19 digits as a number; 0 if there are no digits.
 #[inline]
 fn few(text: &[u8]) -> Option<u64> {
     let mut eights = text.chunks_exact(8);
@@ -297,7 +297,8 @@ fn eight_digits(word: u64) -> Option<u64> {
 
 /// Returns seconds with up to nine places, and zeros behind them, as nanoseconds.
 ///
-/// What does not fit into 64 bits is the last that does; more seconds than 64 bits are no time.
+/// A time that does not fit into 64 bits becomes the last that does; more seconds than 64 bits are
+/// invalid.
 fn seconds(text: &[u8], fraction: Fraction) -> Option<i64> {
     let digits = unsigned(text);
     let negative = digits.len() < text.len();
@@ -329,7 +330,7 @@ fn nanoseconds(places: &[u8]) -> Option<i64> {
     Some(number * 10_i64.pow(9 - nine.len() as u32))
 }
 
-/// Returns the 16 bytes of a FID; a sequence of 0 is what tools print where there is none.
+/// Returns the 16 bytes of a FID; tools print a sequence of 0 for a missing FID.
 fn fid(text: &[u8]) -> Option<[u8; 16]> {
     let text = text.strip_prefix(b"[").unwrap_or(text);
     let text = text.strip_suffix(b"]").unwrap_or(text);

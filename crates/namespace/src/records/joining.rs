@@ -18,17 +18,17 @@ struct Open {
 
 /// Puts lines together to records; a record is whole when the next one begins.
 ///
-/// A record over several lines is a path with line feeds where each record has its token, and cannot be
-/// told from several records where there is none.
+/// A record over several lines is a path with line feeds where each record has its token; without a
+/// token it cannot be distinguished from several records.
 #[derive(Clone, Debug)]
 pub struct Joining {
     records: Records,
-    /// With the tab behind it; empty: there is none.
+    /// With the tab behind it; empty: no token.
     token: Vec<u8>,
-    /// More is no record.
+    /// Longest record, in bytes.
     most: usize,
     open: Open,
-    /// Whether the list said that it came to its end, and nothing was after that.
+    /// Whether the list has an end mark with nothing after it.
     pub ended_well: bool,
     /// When it ended, in seconds since 1970, where it said so.
     pub ended_s: Option<u64>,
@@ -89,7 +89,7 @@ impl Joining {
         }
     }
 
-    /// Returns what the records since the last time became.
+    /// Returns the result of the records since the last call.
     pub fn take(&mut self) -> Batch {
         self.records.take()
     }

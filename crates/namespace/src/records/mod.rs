@@ -4,9 +4,9 @@
 //!   block ──▶ lines put together (joining) ──▶ fields, the path last ──▶ a row, or why not
 //! ```
 //!
-//! A block holds whole records, each with its terminator. Where names may hold the terminator, a record
-//! is whole only when the next begins, so that the last of a block waits for the next block. What is
-//! refused is told in the order of the steps: put together, parted, shapes, values.
+//! A block holds whole records, each with its terminator. Where names may hold the terminator, a
+//! record is whole only when the next begins, so that the last of a block waits for the next block.
+//! Refused records are reported in the order of the steps: put together, parted, shapes, values.
 //!
 //! A list of which a part was lost may have a record that begins as one file's and ends as another's. A
 //! closed record says its identity at both ends. Of others only what cannot be is noticed: a path that
@@ -51,7 +51,7 @@ pub struct Refusal {
     pub text: Vec<u8>,
 }
 
-/// What was refused, counted by its reason, and the first of it.
+/// Refused records: counts by reason, and the first of them.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals {
     /// How many, by reason.
@@ -81,35 +81,35 @@ impl Refusals {
 /// A field of a record.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// Of the index; empty where it is passed over.
+    /// Its column in the index; empty where it is passed over.
     pub column: String,
-    /// What it may look like.
+    /// The shape that it must have.
     pub shape: Shape,
-    /// What is made of it.
+    /// How it is converted.
     pub reader: Reader,
 }
 
-/// What a list looks like.
+/// Layout of a list.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The fields of a record but the path, which is the last.
     pub fields: Vec<Field>,
-    /// What ends a record.
+    /// Last byte of a record.
     pub terminator: u8,
-    /// Whether an empty first field stands for a file that was gone.
+    /// Whether an empty first field means that the file was gone.
     pub vanishing: bool,
     /// How many refused records are kept to be shown.
     pub shown: usize,
     /// Whether the first field, the identity, is repeated behind the path.
     pub closed: bool,
-    /// What no path of a whole record holds; empty: it may hold anything.
+    /// A sequence of bytes that no path of a whole record contains; empty: any path is valid.
     pub foreign: Vec<u8>,
     /// No file was changed later. Users set the other times as they like: where records are closed, they
     /// are what the file system has.
     pub latest_ns: i64,
 }
 
-/// What became of a block.
+/// Result of a block.
 #[derive(Debug)]
 pub struct Batch {
     /// The rows.
@@ -120,7 +120,7 @@ pub struct Batch {
     pub records: u64,
     /// How many of them are of files that were gone.
     pub vanished: u64,
-    /// What was refused, step by step.
+    /// Refused records, step by step.
     pub refused: Vec<Refusals>,
 }
 
@@ -182,7 +182,7 @@ impl Records {
         }
     }
 
-    /// Returns what the records since the last time became.
+    /// Returns the result of the records since the last call.
     pub fn take(&mut self) -> Batch {
         let rows = self.placing.rows();
         let columns = std::mem::replace(&mut self.columns, columns_of(&self.layout));

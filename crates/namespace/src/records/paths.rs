@@ -1,13 +1,13 @@
 //! Paths of a list as directory and name beneath the root.
 //!
-//! A path is taken as it stands, never normalised by meaning: `a/../b` may be something else than `b`
-//! where `a` is a link, so it is refused.
+//! A path is taken literally, never normalised: `a/../b` may be something else than `b` where `a`
+//! is a link, so it is refused.
 
 use memchr::{memchr_iter, memchr2, memrchr};
 
 use crate::columns::{Column, Values, Views};
 
-/// What paths lie beneath.
+/// Places paths beneath the root.
 #[derive(Clone, Debug)]
 pub struct Placing {
     top: Vec<u8>,
@@ -22,7 +22,7 @@ pub struct Placing {
     names: Views,
 }
 
-/// Why a path has no place; the root itself, which has no name, is no trouble.
+/// Why a path has no place; the root itself, which has no name, is not an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unplaced {
     Root,
@@ -55,7 +55,7 @@ impl Placing {
 
     /// Returns the columns of paths, null where one has no place, and why it has none by its index.
     ///
-    /// The root itself, which has no name, is no trouble: its reason is empty.
+    /// The root itself, which has no name, is not an error: its reason is empty.
     pub fn place<'a>(
         mut self,
         paths: impl Iterator<Item = &'a [u8]>,

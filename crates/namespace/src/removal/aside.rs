@@ -1,4 +1,5 @@
-//! What lies in the quarantines beneath a root, of every plan: listed, and put back for a person.
+//! Files in the quarantines of every plan beneath a root: listed, and put back at an operator's
+//! request.
 
 use std::os::fd::OwnedFd;
 
@@ -14,7 +15,7 @@ use crate::beneath::{Answer, Root};
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 
-/// What became of a file that lies aside.
+/// State of a file in quarantine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It waits, and can be put back.
@@ -59,11 +60,11 @@ pub struct Aside {
     pub origin: Option<Vec<u8>>,
     /// The row of the plan by which it was taken.
     pub row: Option<u64>,
-    /// Whose it is.
+    /// Its owner.
     pub uid: u32,
     /// Its length.
     pub size_bytes: u64,
-    /// What became of it.
+    /// Its state.
     pub fate: Fate,
 }
 
@@ -72,8 +73,9 @@ pub fn quarantines(root: &Root) -> Result<Vec<Vec<u8>>> {
     beneath(root).map_err(|errno| Error::system("read", root.path(), errno))
 }
 
-/// Lists every file that lies aside; with `restore`, each is put back under its name, replacing
-/// nothing, or into the directory `into` where its own is gone. What is empty then is removed.
+/// Lists every file in a quarantine; with `restore`, each is put back under its name, replacing
+/// nothing, or into the directory `into` where its own is gone. Directories that are empty then are
+/// removed.
 pub fn aside(root: &Root, restore: bool, into: Option<&[u8]>) -> Result<Vec<Aside>> {
     let system = |errno| Error::system("read", root.path(), errno);
     let into = match into {
@@ -134,7 +136,7 @@ fn fate_of(
     into: Option<&(&[u8], OwnedFd)>,
 ) -> Fate {
     let its_own = root.directory(&noted.parent, OFlags::RDONLY).and_then(|directory| {
-        // In another directory that has the path by now the file would be somebody else's.
+        // Another directory may have the path by now: in there the file would be another user's.
         match noted.from.is_some_and(|from| Mark::of(&directory) == Ok(from)) {
             true => Ok(directory),
             false => Err(Errno::NOENT),
@@ -163,7 +165,7 @@ fn fate_of(
     }
 }
 
-/// What lies in one quarantine, for whoever looks without being about to use it.
+/// Contents of one quarantine, for a caller that reads it without using it.
 #[derive(Debug)]
 pub(super) struct Contents {
     pub(super) descriptor: OwnedFd,
@@ -171,7 +173,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Opens it and reads what is there; the stranded files are a cell of their own.
+    /// Opens it and reads its contents; the stranded files are a cell of their own.
     pub(super) fn open(root: &Root, name: &[u8]) -> Answer<Self> {
         let descriptor = root.directory(name, OFlags::RDONLY)?;
         let mut cells = Vec::new();
@@ -181,7 +183,7 @@ impl Contents {
             }
             let mut cell = match Leftover::open(&descriptor, cell) {
                 Ok(cell) => cell,
-                // Only directories have what was taken from users; a run may end meanwhile.
+                // Only directories hold users' files; a run may end meanwhile.
                 Err(Errno::NOTDIR | Errno::NOENT | Errno::LOOP) => continue,
                 Err(errno) => return Err(errno),
             };
@@ -205,7 +207,7 @@ impl Contents {
         }
     }
 
-    /// Removes what is empty of it.
+    /// Removes its empty directories.
     pub(super) fn remove(&self, root: &Root, name: &[u8]) {
         for cell in &self.cells {
             if cell.name == STRANDED {

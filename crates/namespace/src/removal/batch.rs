@@ -1,4 +1,4 @@
-//! What became of a batch of rows.
+//! Outcome of a batch of rows.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use super::outcome::Outcome;
 use super::worker::Verdict;
 use crate::error::{Error, Result};
 
-/// What became of a batch of rows.
+/// Outcome of a batch of rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// The code of an [`Outcome`] for each row, in their order.
     pub outcomes: Vec<u8>,
-    /// What the deleted files took up, files with names left not counted.
+    /// Allocated bytes of the deleted files, files with names left not counted.
     pub freed_bytes: u64,
     /// How many rows were deleted.
     pub deleted: u64,

@@ -32,23 +32,23 @@ impl Candidates {
         };
         let read = rows.read(length)?;
         if read.len() != length {
-            return Err(Error::data(self.shard.path(), "has fewer rows than it says"));
+            return Err(Error::data(self.shard.path(), "has fewer rows than it declares"));
         }
         self.held = Some((end, rows));
         Ok(read)
     }
 }
 
-/// What a plan says of rows without their names.
+/// Columns of rows of a plan, without their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
     /// The owner of each.
     pub uids: Vec<u32>,
-    /// What each takes up.
+    /// The allocated bytes of each.
     pub allocated_bytes: Vec<u64>,
 }
 
-/// What a plan says of so many rows, and of those that follow in the group of the last.
+/// Reads the columns of `count` rows of a plan, and of those that follow in the group of the last.
 ///
 /// Where the plan is signed by groups, these are in memory and verified until others are asked for.
 pub fn listed(plan: &Shard, first: u64, count: u64) -> Result<Listed> {
@@ -88,6 +88,8 @@ fn groups_of(plan: &Shard, rows: &Range<u64>) -> Range<usize> {
 fn end_of(plan: &Shard, first: u64, count: u64) -> Result<u64> {
     first.checked_add(count).filter(|end| *end <= plan.rows()).ok_or_else(|| {
         let rows = plan.rows();
-        Error::Usage(format!("{count} rows from {first} on were asked for, of {rows}"))
+        Error::Usage(format!(
+            "{count} rows from row {first} on were requested, but the plan has {rows}"
+        ))
     })
 }

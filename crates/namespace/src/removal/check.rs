@@ -1,4 +1,4 @@
-//! Whether what a name stands for now is the file of the plan, and may still go: pure.
+//! Checks whether a name still refers to the file of the plan, and whether it may go: pure.
 
 use rustix::fs::{Statx, StatxTimestamp};
 
@@ -11,17 +11,18 @@ use crate::error::Error;
 use crate::index::Row;
 use crate::rules::{Kept, Rules};
 
-/// What every row is held against.
+/// Conditions that every row is checked against.
 #[derive(Clone, Debug)]
 pub(super) struct Checks {
     pub(super) rules: Rules,
-    /// What its exempt paths lead to; files by FID have their paths as their directories list them.
+    /// Objects that its exempt paths lead to; files by FID have their paths as directories list
+    /// them.
     pub(super) exempted: Exempted,
-    /// The cut-off: only what was last used before it goes.
+    /// The cut-off: only files last used before it go.
     pub(super) before_s: i64,
     /// How finely the source of the index knew the times.
     pub(super) time_resolution_ns: i64,
-    /// Whether the plan has sizes as they were, not as an MDS had last been told.
+    /// Whether the plan has actual sizes, not those last reported to an MDS.
     pub(super) exact_sizes: bool,
     /// The device number that the root has now; it may differ from that of the scan.
     pub(super) device: u64,
@@ -35,7 +36,7 @@ impl Checks {
         let Settings { before_s, time_resolution_ns, threads, exact_sizes, listed_s, .. } =
             *settings;
         if threads == 0 || time_resolution_ns < 1 {
-            let problem = "threads and time_resolution_ns are 1 at least";
+            let problem = "threads and time_resolution_ns must be at least 1";
             return Err(Error::Usage(problem.into()));
         }
         let device = root.device();
@@ -43,8 +44,7 @@ impl Checks {
         Ok(Self { rules, exempted, before_s, time_resolution_ns, exact_sizes, device, listed_s })
     }
 
-    /// Whether the file that is there now may go; identity first, so that a reason is about the
-    /// right file.
+    /// Whether the present file may go; identity first, so that a reason is about the right file.
     pub(super) fn allow(&self, row: &Row, present: &Entry) -> Result<(), Outcome> {
         if present.kind != FileType::Regular {
             return Err(Outcome::ChangedType);
@@ -66,7 +66,7 @@ impl Checks {
         Ok(())
     }
 
-    /// What to call a file that is not the planned one: one that was born since the index was
+    /// The outcome for a file that is not the planned one: one that was born since the index was
     /// begun replaced it, as saving does; any other should not be there.
     pub(super) fn another(&self, birth_ns: Option<i64>) -> Outcome {
         let Some((birth_ns, listed_s)) = birth_ns.zip(self.listed_s) else {
@@ -79,8 +79,8 @@ impl Checks {
         }
     }
 
-    /// Whether nobody did anything to it; of several changes the one that says most is named, so that
-    /// a ctime which moved alone is known to be that.
+    /// Whether the file is unchanged; of several changes the most specific one is named, so that
+    /// `CtimeOnly` means that the ctime alone moved.
     fn is_unchanged(&self, row: &Row, present: &Entry) -> Result<(), Outcome> {
         let (then, now) = (&row.entry, present);
         if (then.uid, then.gid) != (now.uid, now.gid) {
@@ -112,7 +112,8 @@ impl Checks {
         Ok(())
     }
 
-    /// Whether the rules let go what is at a path now, and it was last used before the cut-off.
+    /// Whether the rules let the present file at a path go, and it was last used before the
+    /// cut-off.
     pub(super) fn is_eligible(
         &self,
         parent: &[u8],
@@ -150,8 +151,8 @@ fn of_kept(kept: Kept) -> Outcome {
     }
 }
 
-/// Whether a file in quarantine is the one that was looked at before, and nobody did anything to it
-/// since but what moves only its ctime, as the move into quarantine does.
+/// Whether a file in quarantine is the one that was looked at before, and unchanged since but for
+/// acts that move only its ctime, as the move into quarantine does.
 pub(super) fn is_as_before(before: &Statx, now: &Statx) -> Result<(), Outcome> {
     let time = |time: StatxTimestamp| (time.tv_sec, time.tv_nsec);
     let object = |stat: &Statx| {

@@ -1,5 +1,6 @@
-//! What exempt paths lead to, by identity: where a file system folds case or normalises names, one
-//! directory is found under many names, and a comparison of paths knows it by one of them only.
+//! Objects that exempt paths lead to, by identity: where a file system folds case or normalises
+//! names, one directory is found under many names, and a comparison of paths knows it by one of
+//! them only.
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;

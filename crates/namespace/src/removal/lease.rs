@@ -1,27 +1,27 @@
-//! Whether anybody has a file open, as the kernel tells by granting a lease or not.
+//! Whether a file is open, as the kernel reports by granting a lease or not.
 //!
 //! A write lease (`F_SETLEASE`, `F_WRLCK`) is granted only while no other descriptor of the file is
 //! open for reading or writing, mappings and running programs included. While it is held, an `open`
-//! or `truncate` by anybody else waits until the lease is given up; the holder sees that in
-//! `F_GETLEASE`. So: granted, and still whole at the end, means that nobody had it open in between.
-//! Not seen are descriptors of `O_PATH`, which cannot read or write.
+//! or `truncate` by any other process waits until the lease is given up; the holder sees that in
+//! `F_GETLEASE`. So if it is granted, and still whole at the end, no other process had the file
+//! open in between. Descriptors of `O_PATH` are not seen; they cannot read or write.
 //!
 //! On a file system that other hosts mount as well, a lease says nothing about them: there, and
-//! where leases are refused, the answer is that it cannot be told.
+//! where leases are refused, the answer is unknown.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::fstatfs;
 use rustix::io::Errno;
 
-/// What a lease told.
+/// Answer to a request for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    /// Nobody but the holder of the lease has it open.
+    /// Only the holder of the lease has it open.
     Closed,
-    /// Somebody has it open, or wants to open it just now.
+    /// Another process has it open, or is about to open it.
     Open,
-    /// It cannot be told here.
+    /// Unknown on this file system.
     Nothing,
 }
 
@@ -30,7 +30,7 @@ pub(super) enum Told {
 const LOCAL: [i64; 7] =
     [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994, 0xCA45_1A4E, 0x2FC1_2FC1];
 
-/// Whether a lease on this file system speaks for everybody who could open the file.
+/// Whether a lease on this file system covers every process that could open the file.
 pub(super) fn speaks_for_all(directory: impl AsFd) -> bool {
     fstatfs(directory).is_ok_and(|status| LOCAL.contains(&(status.f_type & 0xFFFF_FFFF)))
 }
@@ -50,7 +50,7 @@ pub(super) fn is_whole(file: &OwnedFd) -> bool {
 }
 
 /// Keeps the signal that a waiting opener causes from ending this process, which it does by
-/// default. A handler that somebody has set stays.
+/// default. A handler that is set already stays.
 pub(super) fn ignore_signal() {
     // SAFETY: sigaction is plain numbers and a pointer that may be null: all zeros is a valid value.
     let mut current: libc::sigaction = unsafe { std::mem::zeroed() };

@@ -4,17 +4,17 @@
 //! |---|---|
 //! | 1. the identifier is one of a file that clients see | the call below answers 0 to any other and does nothing |
 //! | 2. `.lustre/fid/FID` is asked, servers included: type, device, birth, owner, size, blocks, every time, links, project; the rules again | it is the planned file, unused and unchanged since the plan |
-//! | 3. every path that it has now, as many as it has links | the planned path is among them, all lie beneath the root and none is exempt |
+//! | 3. every path that it has now, as many as it has links | the planned path is among them, all are beneath the root and none is exempt |
 //! | 4. `LL_IOC_RMFID` on a few files at once | a file that is open anywhere is refused by the server; each name is looked up again under a lock |
 //! | 5. `.lustre/fid/FID` is asked again | it is gone, whatever step 4 answered |
 //!
 //! An identifier is never used again, so what is removed is what was checked, whatever its name.
-//! What is left: the call looks at no time and removes every name, so a file that is used, linked
-//! or moved between steps 2 and 4 is removed all the same. [`FIDS_PER_CALL`] keeps that to some
-//! milliseconds; a reader who is still at it then makes the call refuse.
+//! The remaining risk: the call looks at no time and removes every name, so a file that is used,
+//! linked or moved between steps 2 and 4 is removed all the same. [`FIDS_PER_CALL`] keeps that to
+//! some milliseconds; if the file is still open then, the call refuses.
 //!
-//! After `kill -9`, rows that the interrupted batch removed are `gone`: by this run or by their
-//! owner, nothing on the file system tells.
+//! After `kill -9`, rows that the interrupted batch removed are `gone`: nothing on the file system
+//! shows whether this run or their owner removed them.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +50,7 @@ pub struct RemovalByFid<F> {
     until: Until,
 }
 
-/// What all threads share.
+/// Context that all threads share.
 struct Job<'a, F> {
     lustre: &'a F,
     checks: &'a Checks,
@@ -92,7 +92,7 @@ impl<F: ByFid> RemovalByFid<F> {
         self.until = Until(up);
     }
 
-    /// What a deletion of these rows would come to; nothing is touched.
+    /// Checks what a deletion of these rows would do; nothing is touched.
     pub fn check(&mut self, first: u64, count: u64) -> Result<Batch> {
         self.go(first, count, false)
     }
@@ -164,16 +164,16 @@ impl<F: ByFid> Job<'_, F> {
         let fid = Fid::of_file(planned.entry.id)
             .ok_or(Refusal { outcome: Outcome::Failed, errno: libc::EINVAL })?;
         let mut present = self.lustre.stat(fid)?;
-        // Not part of a stat, and a change of it moves no time: it is asked for wherever it counts.
-        // Where nobody says it, nothing goes.
+        // Not part of a stat, and a change of it moves no time: it is queried wherever it counts.
+        // If it is unknown, nothing goes.
         let has_project =
             planned.entry.project.is_some() || self.checks.rules.exempt.exempts_projects();
         if has_project {
             present.entry.project = Some(self.lustre.project(fid)?);
         }
         self.checks.allow(planned, &present.entry)?;
-        // What a client punches out of a file, or allocates for it, moves the ctime of its objects,
-        // and that client goes on answering with the ctime that it holds; the blocks it does know.
+        // A client that punches a hole or allocates blocks moves the ctime of the objects but goes
+        // on answering with the ctime that it holds; the blocks it does know.
         let as_allocated = planned.entry.allocated_bytes == present.entry.allocated_bytes;
         if self.checks.exact_sizes && !as_allocated {
             return Err(Outcome::ChangedSize.into());
@@ -211,7 +211,7 @@ impl<F: ByFid> Job<'_, F> {
         let fids: Vec<Fid> = files.iter().map(|file| file.fid).collect();
         let answers = match self.lustre.remove(&fids) {
             Ok(answers) => answers,
-            // Of the whole call: rights that are missing, a Lustre before 2.13.
+            // An error of the whole call: rights that are missing, a Lustre before 2.13.
             Err(errno) => vec![Err(errno); files.len()],
         };
         let each_s = began.elapsed().as_secs_f32() / files.len() as f32;
@@ -233,7 +233,7 @@ fn of_answer(errno: Errno) -> Refusal {
     let outcome = match errno {
         Errno::BUSY => Outcome::Open,
         Errno::NOENT => Outcome::Gone,
-        // `EREMCHG`: a name stands for another file by now.
+        // `EREMCHG`: the name refers to another file by now.
         errno if errno.raw_os_error() == libc::EREMCHG => Outcome::Moved,
         Errno::ACCESS | Errno::PERM => Outcome::Denied,
         _ => Outcome::Failed,

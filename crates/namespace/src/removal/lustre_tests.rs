@@ -24,9 +24,9 @@ struct File {
     fixed: bool,
 }
 
-/// What a running Lustre 2.17 was seen to do: a removal takes every name, follows a file wherever
-/// it was moved, takes links and empty directories, looks at no time, refuses what is open, and
-/// answers 0 to what is no identifier.
+/// Mock of the behaviour seen on a running Lustre 2.17: a removal takes every name, follows a file
+/// wherever it was moved, takes links and empty directories, looks at no time, refuses open files,
+/// and answers 0 to an invalid identifier.
 #[derive(Default)]
 struct Memory {
     files: Mutex<BTreeMap<Fid, File>>,
@@ -189,7 +189,7 @@ fn what_is_planned_goes_in_calls_of_few() {
     assert_eq!(*world.lustre.largest.lock().unwrap(), FIDS_PER_CALL);
 }
 
-/// An OST is lost: whoever asks for the size of a file of it waits until it is back.
+/// An OST is lost: a caller that asks for the size of a file on it waits until it is back.
 struct Lost(Memory);
 
 impl ByFid for Lost {
@@ -280,7 +280,7 @@ fn a_project_counts_as_it_is_now() {
     // The source did not know projects: an exemption holds for the one of now.
     assert_eq!(changed(None, Some(6), &[6]), ["exempt"]);
     assert_eq!(changed(None, Some(5), &[6]), ["deleted"]);
-    // Nobody says it, and it counts.
+    // The project is unknown, and it counts.
     assert_eq!(changed(Some(5), None, &[]), ["failed"]);
     assert_eq!(changed(None, None, &[6]), ["failed"]);
     assert_eq!(changed(None, None, &[]), ["deleted"]);

@@ -4,23 +4,23 @@
 //!
 //! | step | what it proves |
 //! |---|---|
-//! | 1. the directory is opened beneath the root, `openat2` without links, `..` and mounts; not in a quarantine; a fanotify mark on it and on each directory above it, and its path is resolved again | it has the planned path, neither it nor a directory above it is one that an exempt path leads to, by whatever name, and whoever moves one of them is reported |
-//! | 2. the name is opened, without a link; a fanotify mark on the file; `F_SETLEASE` | nobody has it open on this host and whoever wants to must wait; whatever others do to it from here on is reported |
-//! | 3. `statx` of the descriptor: type, inode, birth, device, owner, size, every time, links; the rules again | it is the planned file, nobody used or changed it since the plan, and it may still go |
+//! | 1. the directory is opened beneath the root, `openat2` without links, `..` and mounts; not in a quarantine; a fanotify mark on it and on each directory above it, and its path is resolved again | it has the planned path, neither it nor a directory above it is one that an exempt path leads to, by whatever name, and a move of one of them is reported |
+//! | 2. the name is opened, without a link; a fanotify mark on the file; `F_SETLEASE` | no other process has it open on this host, and one that wants to must wait; what others do to it from here on is reported |
+//! | 3. `statx` of the descriptor: type, inode, birth, device, owner, size, every time, links; the rules again | it is the planned file, unused and unchanged since the plan, and it may still go |
 //! | 4. `renameat2(RENAME_NOREPLACE)` into a directory of ours alone | from here on no name leads to it but ours |
 //! | 5. the directory's path is resolved again; no event of another process on the way | it was in place from step 1 on, or was removed from its place since, empty |
-//! | 6. `statx` in quarantine: the same object, size, mode, owner, links, atime, mtime; the lease is whole; no event of another process | what is removed next is what was checked, and nobody did anything to it meanwhile |
+//! | 6. `statx` in quarantine: the same object, size, mode, owner, links, atime, mtime; the lease is whole; no event of another process | the file that is removed next was checked, and is unchanged since |
 //! | 7. the next file is renamed over it, or `unlinkat` at the end of the batch | |
 //!
 //! Between a check of a name and `unlinkat` of that name another file can come to have it: by an
-//! attacker, or by an editor that saves through a rename. Step 4 takes that gap away, for in
-//! quarantine nobody can exchange anything. What was taken by mistake in the gap between steps 2
+//! attacker, or by an editor that saves through a rename. Step 4 takes that gap away: in quarantine
+//! no other user can exchange a file. A file that was taken by mistake in the gap between steps 2
 //! and 4 is seen in step 6 and put back, again without replacing; if its name is taken by then it
-//! stays in quarantine, with a note of where it was, and is reported.
+//! stays in quarantine, with a note of its origin, and is reported.
 //!
 //! Extended attributes, a mode that is set and set back, a move to another directory and back: such
-//! acts move only the ctime, which step 4 moves as well. They are told by the mark of step 2
-//! ([`watch`]). What is left:
+//! acts move only the ctime, which step 4 moves as well. The mark of step 2 reports them
+//! ([`watch`]). The remaining risks:
 //!
 //! - where the kernel or the file system has no such marks (a process without `CAP_SYS_ADMIN`), and
 //!   where files are not opened since leases say nothing there (overlay, FUSE, NFS), an act that
@@ -89,24 +89,24 @@ use crate::index::{Row, Shard};
 use crate::rules::Rules;
 use crate::work::on_threads;
 
-/// Rows of one directory that one thread takes at once: a directory is locked by whoever changes
-/// it, so that two threads in it would wait for each other.
+/// Rows of one directory that one thread takes at once: a directory is locked by the thread that
+/// changes it, so that two threads in it would wait for each other.
 const UNIT_ROWS: usize = 1024;
 
 /// How files are deleted.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The cut-off: only what was last used before this goes.
+    /// The cut-off: only files last used before this go.
     pub before_s: i64,
     /// The name of the directory beneath the root where files are looked at for the last time.
     pub quarantine: Vec<u8>,
     /// How finely the source of the index knew the times: 1 for `statx`, 10^9 for whole seconds.
     pub time_resolution_ns: i64,
-    /// Whether the plan has sizes as they were: lazy ones say nothing of what was done to a file.
+    /// Whether the plan has actual sizes: lazy ones do not show changes of a file.
     pub exact_sizes: bool,
     /// Threads at work.
     pub threads: usize,
-    /// Whether files may go that somebody has, or may have, open.
+    /// Whether files may go that are open, or may be open.
     pub open_files: bool,
     /// When the index of the plan was begun, in seconds since 1970: a file that was born since
     /// replaced the planned one. `None`: not known.
@@ -121,10 +121,12 @@ pub struct Removal {
     settings: Settings,
     leases: bool,
     quarantine: Option<(Quarantine, Vec<Cell>)>,
-    /// What interrupted runs have left. It says which rows were taken, and is needed again if this
-    /// run is killed before the outcomes are in its journal: it goes when the next batch comes.
+    /// Cells that interrupted runs have left. They record which rows were taken, and are needed
+    /// again if this run is killed before the outcomes are in its journal: they go when the next
+    /// batch comes.
     ended: Vec<Leftover>,
-    /// Whether what others do to a file is reported once it was looked at; known with the quarantine.
+    /// Whether acts of others on a file are reported after the look at it; known with the
+    /// quarantine.
     watches: Option<bool>,
     /// How files with several names were left that a batch has taken a name from.
     left: HashMap<ObjectId, Entry>,
@@ -145,7 +147,7 @@ impl Removal {
         if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
             return Err(Error::Usage("quarantine is the name of a directory, not a path".into()));
         }
-        // What waits there for a person must not be taken for somebody's old files.
+        // Files that wait there for an operator must not be taken for a user's old files.
         rules.exempt = rules.exempt.with_path(name);
         let mut checks = Checks::new(rules, &settings, &root)?;
         checks.exempted = Exempted::look_up(&root, &checks.rules.exempt.lists().paths)?;
@@ -186,7 +188,7 @@ impl Removal {
         self.until = Until(up);
     }
 
-    /// What a deletion of these rows would come to, as far as can be told without touching them.
+    /// Checks what a deletion of these rows would do, as far as possible without touching them.
     pub fn check(&mut self, first: u64, count: u64) -> Result<Batch> {
         let began = Instant::now();
         let rows = self.read(first, count)?;
@@ -229,7 +231,7 @@ impl Removal {
         self.account(&rows, first, recovered, began)
     }
 
-    /// Goes through the rows that were not in quarantine, and says what became of all.
+    /// Goes through the rows that were not in quarantine, and returns the outcomes of all.
     fn account(
         &mut self,
         rows: &[Row],
@@ -264,7 +266,7 @@ impl Removal {
         Batch::new(first, rows.len(), verdicts, recovered.unexplained, began.elapsed())
     }
 
-    /// Removes what is empty of cells that an earlier run has left between two batches.
+    /// Removes empty cells that an earlier run has left between two batches.
     fn forget(&mut self) -> Result<()> {
         let left = self.leftovers()?;
         if let Some((quarantine, _)) = &self.quarantine {
@@ -355,7 +357,8 @@ impl Removal {
         let alone = order(rows, |row| selects(row) && rows[row].entry.links == 1);
         let worker = |cell| Worker::new(&job, Some((&quarantine, cell)), HashMap::new());
         let mut verdicts = work(cells.iter_mut().map(worker).collect(), &alone);
-        // What has several names comes last and on one thread: each name changes the others' ctime.
+        // Files with several names come last and on one thread: each name changes the others'
+        // ctime.
         let mut names: Vec<usize> =
             (0..rows.len()).filter(|row| selects(*row) && rows[*row].entry.links != 1).collect();
         names.sort_by_key(|row| rows[*row].entry.id);
@@ -384,7 +387,7 @@ fn remove_cells(quarantine: &Quarantine, ended: Vec<Leftover>) {
     ended.iter().for_each(|cell| quarantine.remove_cell(&cell.directory, &cell.name));
 }
 
-/// Removes what is empty of a quarantine.
+/// Removes the empty directories of a quarantine.
 fn leave(root: &Root, quarantine: Quarantine, cells: &[Cell]) {
     cells.iter().for_each(|cell| quarantine.end_cell(cell));
     quarantine.remove(root);

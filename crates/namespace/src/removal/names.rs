@@ -2,7 +2,7 @@
 //!
 //! A plan has every name that the index saw of such a file, or none of them. A move of a directory
 //! above one of them moves no time of the file, so it does not show in the file itself that a name
-//! came to lie elsewhere: every name is looked up again before one is removed.
+//! is elsewhere now: every name is looked up again before one is removed.
 
 use std::collections::HashMap;
 
@@ -50,7 +50,7 @@ impl Names {
     }
 
     /// Whether every other name of a file lets this one go, of `links` that it has now: each is where
-    /// the plan has it, and none is exempt. A name that is not known may lie anywhere: then none goes.
+    /// the plan has it, and none is exempt. An unknown name may be anywhere: then none goes.
     pub(super) fn allow(
         &self,
         root: &Root,

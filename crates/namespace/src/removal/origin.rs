@@ -1,4 +1,4 @@
-//! From where a file was taken, kept beside it: who finds it needs no plan to put it back.
+//! The origin of a file, kept beside it: it can be put back without the plan.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +13,7 @@ use crate::entry::{Entry, ObjectId};
 /// How many files a thread takes before it looks again whether their directory is in place.
 pub(super) const ROUND: usize = 32;
 
-/// By what a directory is known again after the process that had it open has ended.
+/// Identity of a directory that outlives the process that had it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) inode: u64,
@@ -32,7 +32,7 @@ impl Mark {
     }
 }
 
-/// From where a planned file is taken.
+/// Origin of a planned file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin<'a> {
     /// Its row in the plan.

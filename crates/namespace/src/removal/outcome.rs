@@ -1,8 +1,8 @@
-//! What became of a row of the plan: one code each, and its name.
+//! Outcome of a row of the plan: one code each, and its name.
 
 use rustix::io::Errno;
 
-/// What became of one candidate. The codes are kept in journals: they never change their meaning.
+/// Outcome of one candidate. The codes are kept in journals: they never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Outcome {
@@ -10,30 +10,30 @@ pub enum Outcome {
     Deleted = 1,
     /// It would have been deleted; nothing was touched.
     WouldDelete = 2,
-    /// Nothing has this name any more; whoever removed it, it was not this run.
+    /// No file has this name any more; it was not removed by this run.
     Gone = 3,
-    /// Somebody did something to it while it was looked at, or it lost a name. In journals of earlier
-    /// versions also what has words of its own since: size, times and project.
+    /// Another process changed it while it was looked at, or it lost a name. In journals of earlier
+    /// versions also changes that have codes of their own since: size, times and project.
     Touched = 4,
     /// Owner or group changed.
     ChangedOwner = 5,
-    /// The name stands for something that is not a file with data.
+    /// The name refers to something that is not a file with data.
     ChangedType = 6,
-    /// The name stands for another file than the planned one.
+    /// The name refers to another file than the planned one.
     NotSame = 7,
     /// Its directory is not where it was, or another file system is mounted on the way.
     Moved = 8,
     /// It has other names, and the policy keeps such files.
     OtherLinks = 9,
-    /// Somebody has it open.
+    /// Another process has it open.
     Open = 10,
-    /// Nobody can say here whether somebody has it open, and the policy keeps such files.
+    /// It is unknown here whether it is open, and the policy keeps such files.
     OpenUnknown = 11,
     /// It or its directory is immutable or append-only.
     Immutable = 12,
     /// Path, owner, group or project are exempt now.
     Exempt = 13,
-    /// It is smaller than what is worth deleting.
+    /// It is smaller than the minimum size for deletion.
     TooSmall = 14,
     /// Unchanged since the plan, and still used since the cut-off or younger than the minimum age: the
     /// policy in force is stricter, or counts other times.
@@ -51,13 +51,13 @@ pub enum Outcome {
     Failed = 20,
     /// Another of its names could not be accounted for, so none of them was removed.
     NamesUnknown = 21,
-    /// A run that was stopped had taken it aside, and it is back under its name. Its ctime moved with
-    /// that, so nobody can tell any more whether it was changed: it stays until a later plan.
+    /// A run that was stopped had taken it aside, and it is back under its name. Its ctime moved
+    /// with that, so that a change can no longer be detected: it stays until a later plan.
     PutBack = 22,
     /// Its size is not the listed one, and the source of the index did not know sizes: whether it
     /// was used since does not show in it.
     SizeUnknown = 23,
-    /// The name stands for a file that was made after the plan: saved anew, by an editor or a job.
+    /// The name refers to a file that was made after the plan: saved anew, by an editor or a job.
     Replaced = 24,
     /// The time for which this host may delete these rows was over before it was taken: nothing was
     /// done to it.
@@ -125,13 +125,13 @@ impl From<Outcome> for Refusal {
 }
 
 impl From<Errno> for Refusal {
-    /// What an error about a name in a directory that is open means.
+    /// The outcome for an error about a name in an open directory.
     fn from(errno: Errno) -> Self {
         let outcome = match errno {
             Errno::NOENT => Outcome::Gone,
             Errno::LOOP | Errno::NXIO | Errno::ISDIR | Errno::NOTDIR => Outcome::ChangedType,
             Errno::ACCESS | Errno::PERM => Outcome::Denied,
-            // Somebody else holds a lease on it.
+            // Another process holds a lease on it.
             Errno::AGAIN => Outcome::Open,
             _ => Outcome::Failed,
         };

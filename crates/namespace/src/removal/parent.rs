@@ -21,15 +21,15 @@ pub(super) struct Parent {
     path: Bytes,
     pub(super) descriptor: OwnedFd,
     pub(super) identity: Identity,
-    /// By what it is known again.
+    /// Its identity for later runs.
     pub(super) mark: Mark,
     /// Nothing can be taken out of it.
     pub(super) fixed: bool,
     /// The project that everything put into it must have.
     pub(super) project: Option<u32>,
-    /// It lies in a quarantine, of whichever plan: what is there waits for a person.
+    /// It is in a quarantine, of whichever plan: the files there wait for an operator.
     pub(super) aside: bool,
-    /// It, or a directory above it, is what an exempt path leads to.
+    /// It, or a directory above it, is one that an exempt path leads to.
     pub(super) exempt: bool,
 }
 
@@ -124,7 +124,7 @@ impl Parent {
 }
 
 /// Whether a path leads through a directory of ours where files are put aside. The name alone says
-/// nothing: anybody may give it to a directory of theirs.
+/// nothing: any user may give it to a directory of theirs.
 fn lies_in_quarantine(root: &Root, path: &[u8]) -> Result<bool, Errno> {
     let mut end = 0;
     for component in path.split(|byte| *byte == b'/') {

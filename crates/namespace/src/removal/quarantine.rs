@@ -1,21 +1,21 @@
-//! Where a file is looked at for the last time: a directory that nobody else can reach into.
+//! The place of a file's last check: a directory that no other user can reach into.
 //!
 //! ```text
-//!   ROOT/QUARANTINE/            owned by whoever runs this, 0700, locked while it is in use
+//!   ROOT/QUARANTINE/            owned by the user who runs this, 0700, locked while it is in use
 //!       cell-PID-TIME-N/        one for each thread of one run
 //!           00 .. 31            files that are being looked at
 //!           taken               the rows that came this far, for a run that was interrupted
-//!           origins             what is taken from where in this round, noted before it is
+//!           origins             the origin of each file of this round, noted before it is taken
 //!       ready-N/                cells that were made when the plan was published: the disk may be full
 //!       reserve/                inodes and blocks that are given back when it is
 //!       stranded/               files that could not be put back, each beside a note of where it
 //!                               was (`.origin`); a person decides
 //! ```
-//! A name in a user's directory can be made to stand for another file at any moment. A name in here
+//! A name in a user's directory can be made to refer to another file at any moment. A name in here
 //! cannot: so the file that is looked at here is the file that is removed.
 //!
-//! The name is the plan's secret, and where somebody has taken it all the same another is made of
-//! it. What proves a quarantine is not its name but that it is ours alone ([`is_quarantine`]).
+//! The name is the plan's secret; if it is taken all the same, another is derived from it. A
+//! quarantine is proved not by its name but by being ours alone ([`is_quarantine`]).
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -39,7 +39,7 @@ use crate::system::take_any_project;
 pub const QUARANTINE_PREFIX: &[u8] = b".trimtab-purge-";
 
 /// Whether a directory of this name, owner and mode is one where files are put aside, of whichever
-/// plan. Anybody can give the name to a directory of theirs; nobody else can own one like this.
+/// plan. Any user can give the name to a directory of theirs, but not own one like this.
 pub fn is_quarantine(name: &[u8], uid: u32, mode: u32) -> bool {
     name.starts_with(QUARANTINE_PREFIX) && is_ours_alone(uid, mode)
 }
@@ -56,26 +56,26 @@ pub const STRANDED: &[u8] = b"stranded";
 pub const RESERVE: &[u8] = b"reserve";
 /// How the name begins of a cell that is made beforehand, for the thread whose number follows.
 pub const READY: &[u8] = b"ready-";
-/// What a cell has of its own: name, bytes, and bytes for each row of a batch.
+/// Files of each cell: name, bytes, and bytes for each row of a batch.
 pub const CELL_FILES: [(&[u8], usize, usize); 4] =
     [(TAKEN, 0, ROW_BYTES), (ORIGINS, ORIGINS_BYTES, 0), (PROBES[0], 0, 0), (PROBES[1], 0, 0)];
 
 const TAKEN: &[u8] = b"taken";
 const ORIGINS: &[u8] = b"origins";
 const NOTE_BYTES: usize = size_of::<u64>();
-/// What the notes of a row take up: that it is here, that it goes back, and that it had gone back.
+/// Bytes of the notes of a row: that it is here, that it goes back, and that it had gone back.
 const ROW_BYTES: usize = 3 * NOTE_BYTES;
-/// What the note of a row has besides when the row is about to go back.
+/// Flag in the note of a row that is about to go back.
 const BACK: u64 = 1 << 63;
-/// What the name of a note beside a stranded file ends with.
+/// Suffix of the note beside a stranded file.
 pub(super) const ORIGIN_SUFFIX: &[u8] = b".origin";
 /// Empty files that a cell has while it is found out whether renaming refuses to replace.
 const PROBES: [&[u8]; 3] = [b"probe-1", b"probe-2", b"probe-3"];
 
-/// What the note of a round takes up, mostly.
+/// Typical bytes of the note of a round.
 const ORIGINS_BYTES: usize = 16 << 10;
 
-/// What is asked about every file.
+/// Attributes queried of every file.
 pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 /// The directory beneath the root, open and locked.
@@ -87,8 +87,8 @@ pub(super) struct Quarantine {
 }
 
 impl Quarantine {
-    /// Makes it or opens the one that an earlier run of the plan has left, after the root was found
-    /// to be a place where nobody can move it away.
+    /// Makes it or opens the one that an earlier run of the plan has left, after a check that no
+    /// other user can move it out of the root.
     pub(super) fn open(root: &Root, name: &[u8]) -> Result<Self> {
         is_kept_by_us(root)?;
         let system = |errno| Error::system("read", root.path(), errno);
@@ -143,7 +143,7 @@ impl Quarantine {
         })
     }
 
-    /// The cells that another run has left, with what it noted and what lies in them.
+    /// The cells that another run has left, with its notes and the files in them.
     pub(super) fn leftovers(&self, ours: &[&Cell]) -> Answer<Vec<Leftover>> {
         let mut left = Vec::new();
         for name in names(&self.descriptor)? {
@@ -219,7 +219,7 @@ impl Quarantine {
         self.remove_cell(&cell.directory, &cell.name);
     }
 
-    /// Removes a cell that is empty; what is in one that is not stays.
+    /// Removes a cell if it is empty.
     pub(super) fn remove_cell(&self, directory: &OwnedFd, name: &[u8]) {
         let rest = names(directory).unwrap_or_default();
         if rest.iter().all(|name| is_own(name)) {
@@ -276,10 +276,10 @@ pub(super) struct Cell {
     ready: Option<Vec<u8>>,
     /// The rows that were taken; without it, an interruption leaves some of them merely `gone`.
     log: Option<File>,
-    /// From where the files of this round are taken.
+    /// Origins of the files of this round.
     origins: File,
     logged: u64,
-    /// How far others' doing can be told here.
+    /// How far acts of other processes are reported here.
     pub(super) reach: Reach,
     /// Slots whose file could be neither put back nor moved away.
     blocked: [bool; ROUND],
@@ -316,7 +316,7 @@ impl Cell {
     /// Notes from where each slot is about to be filled: what a run that is killed leaves can be
     /// put back without its plan, and also what it took by mistake.
     pub(super) fn intend<'a>(&self, slots: impl Iterator<Item = (usize, Origin<'a>)>) {
-        // Without the note, the plan says it of what is planned.
+        // Without the note, the plan has the origin of planned files.
         let _ = self.origins.write_all_at(&origin::encode(slots), 0);
     }
 
@@ -347,7 +347,7 @@ impl Cell {
     }
 }
 
-/// What an interrupted run has left of one thread.
+/// Cell that one thread of an interrupted run has left.
 #[derive(Debug)]
 pub(super) struct Leftover {
     pub(super) name: Vec<u8>,
@@ -356,9 +356,9 @@ pub(super) struct Leftover {
     log: Option<File>,
     /// When the run made the cell.
     pub(super) since_ns: Option<i64>,
-    /// The names of the files that lie there.
+    /// The names of its files.
     pub(super) files: Vec<Vec<u8>>,
-    /// From where they were taken, as noted before they were.
+    /// Their origins, as noted before they were taken.
     pub(super) origins: Vec<Noted>,
 }
 
@@ -386,7 +386,7 @@ impl Leftover {
         rows
     }
 
-    /// From where the file was taken that has this name and inode in here.
+    /// The origin of the file that has this name and inode in here.
     pub(super) fn origin_of(&self, name: &[u8], inode: u64) -> Option<&Noted> {
         let here = || self.origins.iter().filter(|noted| noted.slot == name);
         // A slot may be noted twice: for the file that waits there and for the next one, which is
@@ -396,7 +396,7 @@ impl Leftover {
     }
 }
 
-/// Removes the notes of stranded files that somebody has moved away by hand.
+/// Removes the notes of stranded files that an operator has moved away by hand.
 pub(super) fn remove_notes_alone(stranded: &OwnedFd) {
     let rest = names(stranded).unwrap_or_default();
     for note in &rest {
@@ -456,8 +456,8 @@ fn ours(root: &Root, prefix: &[u8]) -> Answer<Vec<Vec<u8>>> {
     Ok(ours)
 }
 
-/// Makes the directory under this name, or under another that begins so where somebody has taken
-/// it: whoever guesses or has seen the name must not be able to stop a run.
+/// Makes the directory under this name, or under another that begins so if it is taken: a user who
+/// guesses or has seen the name must not be able to stop a run.
 fn fresh_name(root: &Root, name: &[u8]) -> Result<Vec<u8>> {
     let mut fresh = name.to_vec();
     for _ in 0..100 {
@@ -475,8 +475,8 @@ fn fresh_name(root: &Root, name: &[u8]) -> Result<Vec<u8>> {
     Err(Error::system("mkdir", root.path(), Errno::EXIST))
 }
 
-/// Whether nobody else can rename what is in the root: else the quarantine could be moved away,
-/// and what an interrupted run has left in it would not be found again.
+/// Whether no other user can rename entries of the root: else the quarantine could be moved away,
+/// and files that an interrupted run has left in it would not be found again.
 fn is_kept_by_us(root: &Root) -> Result<()> {
     let stat = fstat(root.descriptor()).map_err(|e| Error::system("fstat", root.path(), e))?;
     let (uid, mode) = (stat.st_uid, Mode::from_raw_mode(stat.st_mode));
@@ -518,7 +518,7 @@ fn private_directory(
         && stat.st_mode & 0o777 == 0o700
         && identity.is_beside(root.identity());
     if !private {
-        let message = "it is not a directory of ours alone (owner, mode 0700, same file system)";
+        let message = "must be a directory of this user alone (owner, mode 0700, same file system)";
         return Err(Error::Refused(format!("{}: {message}", path().display())));
     }
     if !take_any_project(&directory) {
@@ -538,7 +538,7 @@ fn may_rename_without_replacing(root: &Root, directory: &OwnedFd) -> Result<()> 
     }
     let rename = |to| renameat_with(directory, first, directory, to, RenameFlags::NOREPLACE);
     let (refused, renamed) = (rename(second), rename(third));
-    // What was ready stays ready: its probes are inodes that a full file system has no more of.
+    // A ready cell stays ready: its probes are inodes that a full file system has no more of.
     let _ = renameat_with(directory, third, directory, first, RenameFlags::NOREPLACE);
     if refused == Err(Errno::EXIST) && renamed.is_ok() {
         return Ok(());

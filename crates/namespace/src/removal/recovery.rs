@@ -1,4 +1,5 @@
-//! What a run that was killed has left in quarantine: finished, put back, or shown to a person.
+//! Recovery of a quarantine after a run was killed: files are removed, put back, or shown to an
+//! operator.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,20 +16,20 @@ use crate::entry::{Entry, ObjectId};
 
 #[derive(Debug, Default)]
 pub(super) struct Recovered {
-    /// One for each row whose file lay in quarantine.
+    /// One for each row whose file was in quarantine.
     pub(super) verdicts: Vec<Verdict>,
     /// The rows that had come into quarantine, whether they are still in it or not.
     pub(super) taken: HashSet<usize>,
     /// Those of them that were put back, or were about to be.
     pub(super) back: HashSet<usize>,
-    /// Paths relative to the root of what no row explains: a person decides.
+    /// Paths relative to the root of files that no row explains: an operator decides.
     pub(super) unexplained: Vec<Vec<u8>>,
 }
 
-/// Finds the rows whose files were left and ends what was begun with them.
+/// Finds the rows whose files were left and settles them.
 ///
-/// What is about to be ended is noted in `own` first: the run that was killed may not have come to
-/// that, and this one can be killed as well.
+/// Each step is noted in `own` first: the run that was killed may not have come to it, and this one
+/// can be killed as well.
 ///
 /// `numbers` are those of the job's rows in the plan.
 pub(super) fn recover(
@@ -58,7 +59,8 @@ pub(super) fn recover(
                 None => recovered.unexplained.push(quarantine.path_of(&cell.name, name)),
             }
         }
-        // Last: who is taken over from may still be at work, and notes before it puts back.
+        // Last: the host that is taken over from may still be at work, and notes before it puts
+        // back.
         for (number, is_back) in cell.taken() {
             let Ok(row) = numbers.binary_search(&number) else { continue };
             recovered.taken.insert(row);
@@ -100,7 +102,7 @@ fn is_free(job: &Job<'_>, row: usize) -> bool {
     stat.is_err_and(|errno| errno == Errno::NOENT)
 }
 
-/// Which row a file is of, and what is known of the directory that it was taken out of.
+/// The row of a file, and the directory that it was taken out of.
 #[derive(Clone, Copy)]
 struct Home {
     number: u64,
@@ -121,7 +123,8 @@ fn end(
     let origin = Origin { row: number, ..job.origin(row, from) };
     let verdict =
         |outcome, freed_bytes, errno| Verdict { row, outcome, freed_bytes, errno, latency_s: 0.0 };
-    // Who is taken over from may still be at work, and have removed what had passed every check.
+    // The host that is taken over from may still be at work, and have removed files that passed all
+    // checks.
     let went = || matches!(place.stat(), Err(Errno::NOENT));
     let strand = || match quarantine.strand(place, origin) || !went() {
         true => verdict(Outcome::InQuarantine, 0, 0),
@@ -129,9 +132,9 @@ fn end(
     };
     let parent = match Parent::open(job.root, &job.rows[row].parent) {
         Ok(parent) if parent.is_where(from, since_ns) => Some(parent),
-        // It was emptied and removed: what was in it may go all the same.
+        // It was emptied and removed: its file may go all the same.
         Err((Outcome::Gone, _)) => None,
-        // Another directory has the path by now: in there the file would be somebody else's.
+        // Another directory has the path by now: in there the file would be another user's.
         _ => {
             cell_of_ours.note_back(number);
             return strand();

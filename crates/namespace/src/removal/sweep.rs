@@ -1,8 +1,8 @@
-//! What lies in quarantine before anything is begun, held against the whole plan.
+//! Contents of the quarantine before anything is begun, checked against the whole plan.
 //!
-//! A kill leaves files of the batch that was under way, and the journal says which that was. A power
-//! cut can take back what was done before: a file that had been removed lies in quarantine again,
-//! of a batch that has its end in the journal.
+//! A kill leaves files of the batch that was under way, and the journal says which that was. A
+//! power cut can undo earlier removals: a file that had been removed is in quarantine again, of a
+//! batch that has its end in the journal.
 
 use std::collections::HashSet;
 
@@ -13,18 +13,20 @@ use crate::entry::{Entry, ObjectId};
 use crate::error::Result;
 use crate::index::Row;
 
-/// What was found in quarantine.
+/// Findings in quarantine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// The rows of the plan whose files lay there, each with the code of what became of it.
+    /// The rows of the plan whose files were there, each with the code of its outcome.
     pub rows: Vec<(u64, u8)>,
-    /// Paths, relative to the root, of what no row explains and of what waits there for a person.
+    /// Paths, relative to the root, of files that no row explains and of files that wait for an
+    /// operator.
     pub waiting: Vec<Vec<u8>>,
 }
 
 impl Removal {
-    /// Ends what lies in quarantine, by the whole plan; nothing where there is no quarantine. After
-    /// an interruption within a batch that batch is recovered first: it knows which rows were taken.
+    /// Settles the files in quarantine, by the whole plan; does nothing without a quarantine. After
+    /// an interruption within a batch that batch is recovered first: it knows which rows were
+    /// taken.
     pub fn sweep(&mut self) -> Result<Swept> {
         if !quarantine::is_there(&self.root, &self.settings.quarantine) {
             return Ok(Swept::default());

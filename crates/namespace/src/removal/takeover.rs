@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   the other host                          this one
-//!     makes its cells                         empties its cells: what lies there goes back
+//!     makes its cells                         empties its cells: their files go back
 //!     is it still my time?                    removes its cells
-//!     moves a file into a cell  ✗ ENOENT      only now: which of the rows are there?
+//!     moves a file into a cell  ✗ ENOENT      only now: which of the rows exist?
 //! ```
 //! A file is only ever removed in a cell. Once the cells are gone the other host removes nothing any
 //! more, wherever it was stopped and for however long: it has its cells before it asks whether its
-//! time is over ([`super::until`]), so who asks too late stops, and who asked in time has no cell. So
-//! the rows are counted once nothing can change them. No lock and no clock is needed for that, but a
-//! directory that goes only when it is empty.
+//! time is over ([`super::until`]), so a host that asks too late stops, and one that asked in time
+//! has no cell. So the rows are counted once nothing can change them. No lock and no clock is
+//! needed for that, but a directory that goes only when it is empty.
 
 use std::time::Instant;
 
@@ -30,8 +30,8 @@ const ROUNDS: usize = 1000;
 
 impl Removal {
     /// Puts back what another host has aside in these quarantines, sees that it removes nothing any
-    /// more, and says what became of its rows. As [`Removal::recover`], for a remover for which
-    /// nothing may go. What no row explains is stranded here, with its path.
+    /// more, and returns the outcomes of its rows. As [`Removal::recover`], for a remover for which
+    /// nothing may go. A file that no row explains is stranded here, with its path.
     pub fn take_over(&mut self, first: u64, count: u64, names: &[Vec<u8>]) -> Result<Batch> {
         let began = Instant::now();
         let rows = self.read(first, count)?;
@@ -71,7 +71,7 @@ impl Removal {
             contents.remove(&self.root, name);
         }
         let shown = self.root.path().join(crate::beneath::as_path(name));
-        Err(Error::Refused(format!("{}: files that nothing explains lie there", shown.display())))
+        Err(Error::Refused(format!("{}: contains files of unknown origin", shown.display())))
     }
 
     fn empty(
@@ -99,7 +99,7 @@ impl Removal {
                     recovered.verdicts.push(verdict);
                 }
             }
-            // What was taken by mistake goes to its note, and a person sees to it.
+            // Files taken by mistake are stranded beside a note, for an operator to decide.
             for file in cell.files.iter().filter(|file| !is_own(file)) {
                 let place = Place { directory: &cell.directory, name: file };
                 let Ok(stat) = place.stat() else { continue };

@@ -1,4 +1,4 @@
-//! What happens in the gaps: between the look at a name and the taking of it, and after.
+//! Changes in the gaps: between the look at a name and the taking of it, and after.
 
 #[path = "tests/directories.rs"]
 mod directories;
@@ -106,7 +106,7 @@ impl World {
     }
 
     /// Settles the file, looks at `run/next`, does something, and has that replace the file in its
-    /// slot; returns what became of the file and of the next.
+    /// slot; returns the outcomes of the file and of the next.
     fn settle_next(&self, between: impl FnOnce(&Self)) -> (Outcome, Outcome) {
         fs::write(self.at("run/next"), "next").unwrap();
         self.with_worker(&[self.row(), self.row_of("next")], |mut worker, parent, root| {
@@ -240,7 +240,7 @@ fn a_round_looks_again_whether_the_directory_is_in_place() {
 #[test]
 fn a_file_that_is_changed_between_look_and_take_is_put_back() {
     let write = |world: &World| {
-        // Through a name that no lease is about: what is left of a write when it is seen.
+        // Through a name without a lease: the trace of a write when it is seen.
         let path = world.at("run/file");
         rustix::fs::utimensat(CWD, path, &epoch(), AtFlags::empty()).unwrap();
     };
@@ -317,7 +317,7 @@ fn a_file_that_was_open_since_its_lease_ran_out_is_put_back() {
     let began = std::time::Instant::now();
     // Opened after the time that a holder has, and closed again: no time of the file has moved.
     let outcome = world.settle(|_| drop(fs::File::open(path).unwrap()), nothing);
-    assert!(began.elapsed() >= std::time::Duration::from_millis(900), "nobody had to wait");
+    assert!(began.elapsed() >= std::time::Duration::from_millis(900), "no process had to wait");
     assert_eq!(outcome, Outcome::Open);
     assert_eq!(world.content("run/file").as_deref(), Some("planned"));
 }
@@ -329,7 +329,7 @@ fn a_name_that_is_gone_between_look_and_take_is_gone() {
     assert_eq!(world.settle(gone, nothing), Outcome::Gone);
 }
 
-/// What a run that was killed has left: the planned file in a cell of its own.
+/// Leftovers of a killed run: the planned file in a cell of its own.
 fn interrupted(world: &World, act: impl FnOnce(&World, &Path)) -> (Outcome, Vec<Vec<u8>>) {
     interrupted_before(world, LATER_S, act)
 }
@@ -347,7 +347,7 @@ fn interrupted_before(
     let left = quarantine.cell(&root, 0).unwrap();
     let parent = Parent::open(&root, &rows[0].parent).unwrap();
     left.take(&parent.descriptor, b"file", 3, false).unwrap();
-    // Killed while it found out whether renaming refuses to replace: nothing of anybody's.
+    // Killed while it found out whether renaming refuses to replace: no user's file.
     let probe = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CREATE;
     rustix::fs::openat(&left.directory, c"probe-1", probe, rustix::fs::Mode::RUSR).unwrap();
     let held = world.at(".q").join(String::from_utf8(left.name.clone()).unwrap()).join("03");

@@ -1,7 +1,7 @@
 //! Until when a host may delete the rows that it has claimed, where several delete by one plan.
 //!
-//! The others take rows over that nobody has reported on for longer than that. The clock is that of
-//! this host since its start, also while it sleeps: nobody's clocks have to agree.
+//! The others take over rows that were not reported on for longer than that. The clock is that of
+//! this host since its start, also while it sleeps: the hosts' clocks need not agree.
 
 use std::time::Duration;
 

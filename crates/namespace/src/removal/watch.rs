@@ -1,5 +1,5 @@
-//! What others do to a file that shows in nothing but its ctime, and to the directories on the way to
-//! it, as fanotify tells it.
+//! Acts of other processes on a file that show in nothing but its ctime, and on the directories on
+//! the way to it, as fanotify reports them.
 //!
 //! Attributes, rights that are given and taken back, a name more and less, a way to another
 //! directory and back: all of these move the ctime alone, and so does the move into quarantine. So
@@ -7,10 +7,11 @@
 //! happens after is an event of another process. The kernel queues these events under the locks
 //! that the move has to take, or before the call that undoes the act has begun.
 //!
-//! A directory that is moved away and back is in its place before and after. So it is marked too, and
-//! every one above it up to the root, from the lowest up: as long as none was moved, the next is above
-//! it. The kernel queues the event before it lets go of both directories that a move is between, so
-//! whoever sees all in place and then finds no event has seen them in place all the time.
+//! A directory that is moved away and back is in its place before and after. So it is marked too,
+//! and every one above it up to the root, from the lowest up: as long as none was moved, the next
+//! is above it. The kernel queues the event before it lets go of both directories that a move is
+//! between, so a process that sees all in place and then finds no event has seen them in place all
+//! the time.
 //!
 //! Needs `CAP_SYS_ADMIN`, Linux 5.1 and a file system with an identifier and file handles: ext4, XFS,
 //! tmpfs; Btrfs and overlay since 6.8, not FUSE. Without, [`Watch::add`] says so.
@@ -33,19 +34,19 @@ const EVENT_BYTES_MAX: usize = 512;
 /// Length, kind and bytes of a file handle.
 type Handle = Vec<u8>;
 
-/// How far what others do to a file can be told on a file system.
+/// How far acts of other processes on a file are reported on a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Events name the file.
     File,
-    /// Events come, and do not say in a way that we know of which file.
+    /// Events come, but do not identify the file in a way that we know.
     All,
-    /// There are none.
+    /// No events come.
     Nothing,
 }
 
 impl Reach {
-    /// Finds out with a file of ours, whose mode is set to what it is.
+    /// Finds out with a file of ours, whose mode is set to its present value.
     pub(super) fn find(file: impl AsFd) -> Self {
         let Some(mut watch) = Watch::new(Self::File) else { return Self::Nothing };
         let mode = fstat(&file).map(|stat| Mode::from_raw_mode(stat.st_mode));
@@ -67,11 +68,11 @@ impl Reach {
 #[derive(Debug)]
 pub(super) struct Watch {
     group: OwnedFd,
-    /// Our own doing is no news.
+    /// Our process: its own events do not count.
     us: i32,
     reach: Reach,
     used: bool,
-    /// What others did, to which file; `None`: to one that could not be told.
+    /// Acts of other processes, and on which file; `None`: on an unknown one.
     seen: Vec<(Option<Handle>, u64)>,
 }
 
@@ -87,7 +88,7 @@ impl Watch {
         if reach == Reach::Nothing {
             return None;
         }
-        // SAFETY: the call takes numbers and returns a descriptor that nobody else has.
+        // SAFETY: the call takes numbers and returns a descriptor with no other owner.
         let group = unsafe { libc::fanotify_init(flags, libc::O_RDONLY as u32) };
         if group < 0 {
             return None;
@@ -117,7 +118,7 @@ impl Watch {
         })
     }
 
-    /// Whether somebody else moved a directory since it was marked.
+    /// Whether another process moved a directory since it was marked.
     pub(super) fn way_was_changed(&mut self) -> bool {
         self.read();
         self.seen.iter().any(|(of, mask)| of.is_none() || mask & libc::FAN_ONDIR != 0)
@@ -133,8 +134,8 @@ impl Watch {
         self.seen.clear();
     }
 
-    /// What somebody else did to a file since it was marked. An event that does not say of which
-    /// file it is, or a queue that ran over, counts against each.
+    /// The outcome for acts of other processes on a file since it was marked. An event that does
+    /// not say of which file it is, or a queue that ran over, counts against each.
     pub(super) fn disturbance(&mut self, file: impl AsFd) -> Option<Outcome> {
         self.read();
         if self.seen.is_empty() {
@@ -164,7 +165,7 @@ impl Watch {
             match usize::try_from(length) {
                 Ok(length) if length > 0 => {
                     self.note(&buffer[..length]);
-                    // There was room for more: there was no more.
+                    // The buffer had room left, so there are no more events.
                     if length + EVENT_BYTES_MAX <= buffer.len() {
                         return;
                     }

@@ -22,16 +22,16 @@ use crate::entry::{Entry, ObjectId};
 use crate::index::Row;
 use crate::system::project_of;
 
-/// What all threads of a batch share.
+/// Context that all threads of a batch share.
 pub(super) struct Job<'a> {
     pub(super) root: &'a Root,
     pub(super) checks: &'a Checks,
     pub(super) rows: &'a [Row],
     /// The number of the first row in the plan.
     pub(super) first: u64,
-    /// Whether files may go that somebody may have open.
+    /// Whether files may go that may be open.
     pub(super) open_files: bool,
-    /// Whether a lease on this file system speaks for everybody.
+    /// Whether a lease on this file system covers every process that could open the file.
     pub(super) leases: bool,
     /// All names of files with several, if the batch has any.
     pub(super) names: Option<&'a Names>,
@@ -56,7 +56,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// What became of one row.
+/// Outcome of one row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Verdict {
     pub(super) row: usize,
@@ -96,7 +96,7 @@ struct Passed {
 }
 
 impl Passed {
-    /// What is said of it once it is removed.
+    /// The verdict once it is removed.
     fn ended(self, more: Duration) -> Verdict {
         Verdict::of(self.row, Outcome::Deleted, self.freed_bytes, self.spent + more)
     }
@@ -107,11 +107,11 @@ pub(super) struct Worker<'a> {
     /// Where files are taken to; `None` where nothing may be touched.
     cell: Option<(&'a Quarantine, &'a mut Cell)>,
     /// How a file with several names was left when one of them had been removed: its next name is
-    /// held against this and not against the plan, which our own removal has outdated.
+    /// compared with this and not with the plan, which our own removal has outdated.
     pub(super) left: HashMap<ObjectId, Entry>,
     pub(super) verdicts: Vec<Verdict>,
     watch: Option<Watch>,
-    /// By slot.
+    /// Files that passed their checks, by slot.
     passed: [Option<Passed>; ROUND],
 }
 
@@ -172,20 +172,20 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// From here on it is told where a directory is moved on the way to this one; `false` where this
+    /// From here on moves of directories on the way to this one are reported; `false` where this
     /// one is not in its place to begin with.
     pub(super) fn approach(&mut self, parent: &Parent) -> bool {
         let Some(watch) = &mut self.watch else { return true };
         watch.clear();
         watch.add_way(&parent.descriptor, parent.depth());
-        // What was moved before it was marked shows now, what is moved later is told.
+        // A move before the mark shows now; later ones are reported.
         parent.whereabouts(self.job.root) != Whereabouts::Elsewhere
     }
 
     /// Where the directory was all the time since `approach`.
     pub(super) fn whereabouts(&mut self, parent: &Parent) -> Whereabouts {
         let now = parent.whereabouts(self.job.root);
-        // In this order: who moved it back could begin to only after the first move was told.
+        // In this order: a directory can be moved back only after the first move was reported.
         let was_moved = self.watch.as_mut().is_some_and(Watch::way_was_changed);
         if was_moved { Whereabouts::Elsewhere } else { now }
     }
@@ -232,8 +232,9 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Looks at what has the name now: opened first, so that the one look at its times and at the
-    /// rules comes just before it is taken, and nobody who has it open can be missed after it.
+    /// Looks at the file that has the name now: opened first, so that the one look at its times and
+    /// at the rules comes just before it is taken, and a process that has it open after that is not
+    /// missed.
     pub(super) fn look(&mut self, row: usize, parent: &Parent) -> Result<Looked, Refusal> {
         self.job.until.check()?;
         if parent.aside {
@@ -245,7 +246,7 @@ impl<'a> Worker<'a> {
             || parent.project.is_some()
             || job.checks.rules.exempt.exempts_projects();
         let with_lease = !job.open_files;
-        // Where a lease says nothing about others there is no use in opening the file for one.
+        // Where a lease does not cover other processes, the file is not opened for one.
         let opens = job.leases || !with_lease && (with_project || planned.entry.links != 1);
         let mut lease = if with_lease { Told::Nothing } else { Told::Closed };
         let opened = match opens {
@@ -288,8 +289,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Opens a planned file. Where that is denied, a reason of the file's own is given first: whoever
-    /// may not open it may be looking at somebody else's.
+    /// Opens a planned file. Where that is denied, a reason of the file's own is given first: the
+    /// name may refer to another user's file.
     fn open(&self, planned: &Row, parent: &Parent) -> Result<OwnedFd, Refusal> {
         let denied = match open(&parent.descriptor, &planned.name) {
             Err(refusal) if refusal.outcome == Outcome::Denied => refusal,
@@ -356,7 +357,7 @@ impl<'a> Worker<'a> {
             watch: self.watch.as_mut().zip(looked.opened.as_ref()),
         };
         let allowed = match whereabouts {
-            // A directory that was removed was empty: what had been in it is here.
+            // A directory that was removed was empty: its file is here.
             Whereabouts::InPlace | Whereabouts::Removed => {
                 present.map_err(Refusal::from).and_then(|present| {
                     self.job.allow_name(looked.row, looked.stat.stx_nlink)?;
@@ -367,7 +368,8 @@ impl<'a> Worker<'a> {
             Whereabouts::Elsewhere => Err(Outcome::Moved.into()),
         };
         let row = looked.row;
-        // What has names left is removed at once: its next name is held against how it is then.
+        // A file with names left is removed at once: its next name is compared with its state after
+        // that.
         let removed = allowed.and_then(|present| match present.stx_nlink {
             1 => Ok((Some(Entry::of_statx(&present).id), freed_bytes(&present))),
             _ => place.remove().map(|()| (None, 0)).map_err(Refusal::from),
@@ -418,14 +420,14 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// What tells of others while a file is in quarantine.
+/// Lease and watch that report on other processes while a file is in quarantine.
 #[derive(Default)]
 pub(super) struct Held<'a> {
     pub(super) lease: Option<&'a OwnedFd>,
     pub(super) watch: Option<(&'a mut Watch, &'a OwnedFd)>,
 }
 
-/// The last look, where nobody can exchange the file any more.
+/// The last look, where no other user can exchange the file any more.
 fn pass(checks: &Checks, before: &Statx, present: &Statx, held: Held<'_>) -> Result<(), Refusal> {
     is_as_before(before, present).map_err(|outcome| match outcome {
         Outcome::NotSame => checks.another(Entry::of_statx(present).times.birth_ns),
@@ -453,7 +455,7 @@ pub(super) fn remove_if_same(
     Ok(freed_bytes(&present))
 }
 
-/// What the removal of this name frees: the room of a file with names left is not free yet.
+/// Bytes that the removal of this name frees: none while the file has other names.
 pub(super) fn freed_bytes(stat: &Statx) -> u64 {
     if stat.stx_nlink == 1 { stat.stx_blocks.saturating_mul(512) } else { 0 }
 }

@@ -1,9 +1,9 @@
-//! Where a scan stands, in a file: which shards are safe, and what is left to read.
+//! Progress of a scan, in a file: which shards are safe, and the remaining directories.
 //!
-//! The file is written aside, synced and renamed over the last one, so that there is always a
-//! whole one. What it lists was synced before. Whatever a kill interrupts, the scan that goes on
-//! from it throws away the shards that it does not list and reads again from the cookies that it
-//! does: nothing is lost and nothing is there twice.
+//! The file is written aside, synced and renamed over the last one, so that there is always a whole
+//! one. The shards that it lists were synced before. Whatever a kill interrupts, the scan that goes
+//! on from it throws away the shards that it does not list and reads again from the cookies that it
+//! does: nothing is lost or listed twice.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -21,7 +21,8 @@ use crate::walk::{Counts, Left, MDTS, Shard, Unread, Wanted};
 pub const CHECKPOINT: &str = "checkpoint.json";
 const ASIDE: &str = "checkpoint.json.new";
 const VERSION: u32 = 1;
-/// Of a scan that starts from an earlier index: earlier versions would leave out what it carries over.
+/// Version for a scan that starts from an earlier index: earlier programs would leave out the rows
+/// that it carries over.
 const VERSION_WITH_BASE: u32 = 2;
 
 /// Which directory of which file system a scan began at.
@@ -29,19 +30,19 @@ const VERSION_WITH_BASE: u32 = 2;
 pub struct Home {
     /// The device number, which rows carry.
     pub device: u64,
-    /// What `statfs` calls the file system; 0 where it has no name.
+    /// Type of the file system, as `statfs` reports it; 0 if unknown.
     pub file_system: u64,
     /// The inode of the root.
     pub inode: u64,
 }
 
-/// Where a scan stands.
+/// Progress of a scan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
     version: u32,
     /// Where the scan began.
     pub home: Home,
-    /// What it asks for.
+    /// Attributes that it asks for.
     pub wanted: Wanted,
     /// When it first began.
     pub started_ns: i64,
@@ -49,22 +50,23 @@ pub struct Checkpoint {
     pub ended_ns: Option<i64>,
     /// How long it has taken, all its runs together.
     pub elapsed_s: f64,
-    /// What it has seen.
+    /// Counts so far.
     pub counts: Counts,
-    /// What is safely on disk.
+    /// Shards that are safely on disk.
     pub shards: Vec<Shard>,
     /// The number of the next shard.
     pub next_shard: u64,
     unread: Vec<(String, i32)>,
-    /// Directories on the way to what is left: the place in this list of the one that each lies
-    /// in, and its name. The first is the root. Whole paths would grow with the square of the depth.
+    /// Directories on the way to the remaining work: the index in this list of the parent of each,
+    /// and its name. The first is the root. Whole paths would grow with the square of the depth.
     directories: Vec<(usize, String)>,
-    /// What is left to read: a place in that list, and a cookie.
+    /// Remaining directories: an index in that list, and a cookie.
     left: Vec<(usize, u64)>,
     /// The MDT of each of these; none of them where there is but one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     mdts: Vec<u16>,
-    /// What holds the names that an earlier index lists: a place in that list, and one in its listing.
+    /// Directories that hold the same names as in an earlier index: an index in that list, and one
+    /// in its listing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     known: Vec<(usize, u64)>,
     /// Which index it starts from.
@@ -73,7 +75,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Of a scan that begins now.
+    /// Creates the checkpoint of a scan that begins now.
     pub fn begin(home: Home, wanted: Wanted, base: Option<String>, started_ns: i64) -> Self {
         Self {
             version: version(base.is_some()),
@@ -94,19 +96,19 @@ impl Checkpoint {
         }
     }
 
-    /// Notes what could not be read.
+    /// Notes the paths that could not be read.
     pub fn set_unread(&mut self, unread: &[Unread]) {
         self.unread = unread.iter().map(|entry| (escaped(&entry.path), entry.errno)).collect();
     }
 
-    /// What could not be read.
+    /// Paths that could not be read.
     pub fn unread(&self) -> Option<Vec<Unread>> {
         let read =
             |(path, errno): &(String, i32)| Some(Unread { path: unescaped(path)?, errno: *errno });
         self.unread.iter().map(read).collect()
     }
 
-    /// Notes what is left.
+    /// Notes the remaining directories.
     pub fn set_left(&mut self, left: &Left) {
         self.directories = vec![(0, String::new())];
         let mut places = HashMap::new();
@@ -146,7 +148,7 @@ impl Checkpoint {
         noted
     }
 
-    /// What is left; `None` if the lists make no sense.
+    /// The remaining directories; `None` if the lists make no sense.
     pub fn left(&self) -> Option<Left> {
         if !self.mdts.is_empty() && self.mdts.len() != self.left.len() {
             return None;
@@ -189,7 +191,7 @@ impl Checkpoint {
             return Err(Error::data(path, problem));
         }
         if read.left().is_none() || read.unread().is_none() {
-            return Err(Error::data(path, "a path or an MDT in it is none"));
+            return Err(Error::data(path, "a path or an MDT in it is invalid"));
         }
         Ok(Some(read))
     }
@@ -220,7 +222,7 @@ pub fn sync_directory(path: &Path) -> Result<()> {
     synced.map_err(|error| Error::system("fsync", path, error))
 }
 
-/// Bytes as text that a person can read: what is no plain character is `%` and two digits.
+/// Bytes as readable text: a byte that is no plain character is `%` and two digits.
 fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {

@@ -31,18 +31,19 @@ pub use checkpoint::{CHECKPOINT, Checkpoint, Home, sync_directory};
 
 /// How often a scan looks whether it is to stop.
 const POLL: Duration = Duration::from_millis(50);
-/// What is between two checkpoints is at least this part of what the scan took so far: a scan of
-/// hours then has hundreds of shards, not hundreds of thousands, and loses as little to a kill.
+/// The time between two checkpoints is at least this part of the time that the scan took so far: a
+/// scan of hours then has hundreds of shards, not hundreds of thousands, and loses as little to a
+/// kill.
 const CHECKPOINT_PART: f64 = 0.05;
 /// Writing a row takes about a third of what reading one takes, so few sinks serve many workers;
 /// each holds a row group in memory.
 const SINKS_MAX: usize = 8;
 /// A file of the index that says that it is whole.
 const MANIFEST: &str = "manifest.json";
-/// What every shard of a scan begins with.
+/// Prefix of every shard of a scan.
 pub const SHARD_PREFIX: &str = "scan-";
 
-/// What to scan, where to, and how.
+/// Source, target and settings of a scan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The directory that the scan begins at.
@@ -54,7 +55,7 @@ pub struct Options {
     /// The time between checkpoints, at first.
     pub checkpoint_every: Duration,
     /// An earlier index of the same root: directories that did not change since are not read, and
-    /// the rows of what lies in them, directories excepted, are left to it.
+    /// the rows of their entries, directories excepted, are left to it.
     pub base: Option<BaseIndex>,
 }
 
@@ -77,18 +78,18 @@ struct Clock {
 /// How far a scan is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// What it has seen.
+    /// Counts so far.
     pub counts: Counts,
-    /// How many directories it knows of that nobody reads yet.
+    /// How many known directories are not yet being read.
     pub waiting: usize,
     /// How long it has taken, earlier runs included.
     pub elapsed_s: f64,
 }
 
-/// What a scan came to.
+/// Result of a scan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// What it saw.
+    /// Counts of the scan.
     pub counts: Counts,
     /// The first of the paths that it could not read; with any, the index is incomplete.
     pub unread: Vec<Unread>,
@@ -130,7 +131,7 @@ impl Control {
     }
 }
 
-/// Scans into Parquet shards, or goes on with what the checkpoint in the index says.
+/// Scans into Parquet shards, or goes on from the checkpoint in the index.
 pub fn scan(options: &Options, control: &Control) -> Result<Summary> {
     scan_into(options, control, shards::ShardSink::new)
 }
@@ -142,7 +143,7 @@ pub fn scan_into<S: Sink>(
     sink: impl Fn(&Path, Arc<AtomicU64>) -> S,
 ) -> Result<Summary> {
     let root = Root::open(&options.root)?;
-    // Before anything is written: what is refused leaves no index behind that was begun.
+    // Before anything is written: a refusal leaves no index behind that was begun.
     options.settings.check_on(&root)?;
     let base = options.base.as_ref().map(Base::read).transpose()?;
     let _lock = lock(&options.index)?;
@@ -242,7 +243,7 @@ impl<S: Sink> Running<'_, S> {
         }
     }
 
-    /// Makes all rows so far durable, then writes down what is left.
+    /// Makes all rows so far durable, then writes down the remaining work.
     fn keep(&mut self, left: &Left, end: bool) -> Result<()> {
         let flushed = on_threads(self.sinks, |sink| {
             sink.lock().unwrap_or_else(PoisonError::into_inner).flush()
@@ -279,10 +280,10 @@ fn sink_count(threads: usize) -> usize {
 }
 
 /// Makes the directory of the index, and holds it as long as the answer lives: two scans into one
-/// index would each remove what the other wrote.
+/// index would each remove the other's shards.
 fn lock(index: &Path) -> Result<File> {
     use std::os::unix::fs::DirBuilderExt;
-    // Its names are everybody's file names: nobody else is to read them.
+    // It lists the names of every user's files: no other user may read them.
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(index);
     made.map_err(|error| Error::system("mkdir", index, error))?;
     let directory = File::open(index).map_err(|error| Error::system("open", index, error))?;
@@ -300,7 +301,7 @@ fn home(root: &Root, device: Option<u64>) -> Result<Home> {
     Ok(Home { device, file_system: system.f_fsid, inode: stat.st_ino })
 }
 
-/// The checkpoint in the index, with what it does not list removed; or a new one.
+/// The checkpoint in the index, after shards that it does not list are removed; or a new one.
 fn begin_or_go_on(options: &Options, home: Home) -> Result<Checkpoint> {
     let index = &options.index;
     let refused = |why: &str| Err(Error::Usage(format!("{}: {why}", index.display())));
@@ -310,7 +311,7 @@ fn begin_or_go_on(options: &Options, home: Home) -> Result<Checkpoint> {
     let base = options.base.as_ref().map(|base| base.id.clone());
     let Some(checkpoint) = Checkpoint::read(index)? else {
         if !names_of_shards(index)?.is_empty() {
-            return refused("holds shards and no checkpoint; scan into another directory");
+            return refused("holds shards but no checkpoint; scan into another directory");
         }
         let checkpoint = Checkpoint::begin(home, options.settings.wanted, base, now_ns());
         checkpoint.write(index)?;
@@ -320,10 +321,10 @@ fn begin_or_go_on(options: &Options, home: Home) -> Result<Checkpoint> {
         return refused("was begun from another root; scan into another directory");
     }
     if checkpoint.wanted != options.settings.wanted {
-        return refused("was begun with other things asked for; ask for the same");
+        return refused("was begun with other options; use the same");
     }
     if checkpoint.base != base {
-        return refused("was begun from another earlier index, or from none; start from the same");
+        return refused("was begun from another base index, or without one; use the same");
     }
     let listed = |name: &String| checkpoint.shards.iter().any(|shard| shard.name == *name);
     for shard in &checkpoint.shards {
@@ -341,7 +342,7 @@ fn begin_or_go_on(options: &Options, home: Home) -> Result<Checkpoint> {
     Ok(checkpoint)
 }
 
-/// Shards of scans in an index, and what is left of unfinished ones.
+/// Shards of scans in an index, and parts of unfinished ones.
 fn names_of_shards(index: &Path) -> Result<Vec<String>> {
     let failed = |error| Error::system("read", index, error);
     let mut names = Vec::new();

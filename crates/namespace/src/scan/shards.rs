@@ -22,7 +22,7 @@ pub struct ShardSink {
 }
 
 impl ShardSink {
-    /// Into a directory, with numbers that nobody else takes.
+    /// Writes into a directory, with numbers that no other sink takes.
     pub fn new(index: &Path, numbers: Arc<AtomicU64>) -> Self {
         Self { index: index.to_path_buf(), numbers, writer: None, finished: Vec::new() }
     }

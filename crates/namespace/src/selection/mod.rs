@@ -3,7 +3,7 @@
 //! ```text
 //!   shards ──▶ judge ──▶ rows under the cut-off ──▶ sorted runs on disk ──▶ merged ──▶ candidates
 //! ```
-//! What the columns say is not believed alone: every row that is chosen is judged once more as a whole by
+//! The columns alone are not trusted: every chosen row is judged once more as a whole by
 //! [`Rules::judge`], and an index that contradicts itself is an error.
 
 mod runs;
@@ -24,10 +24,10 @@ type Chosen = (i64, Row);
 
 /// Writes every name that is eligible and was last used before `before_s` to the file `out`.
 ///
-/// Rows have the columns of the index and are in the order of the hour of their last use by the rules,
-/// which is their `last_use_s`; within an hour by parent and name. All names of a file with several are there or none.
-/// About `memory_bytes` are used for rows. Returns how many files they are and what these take up:
-/// a file with several names counts once, as in a tally.
+/// Rows have the columns of the index and are in the order of the hour of their last use by the
+/// rules, which is their `last_use_s`; within an hour by parent and name. Of a file with several
+/// names either all are written or none. About `memory_bytes` are used for rows. Returns the number
+/// of files and their allocated bytes: a file with several names counts once, as in a tally.
 pub fn select(
     shards: &[impl Source],
     rules: &Rules,
@@ -130,7 +130,7 @@ fn linked_files(tally: Option<&Tally>, rules: &Rules, before_s: i64) -> Amount {
 
 fn place_of(out: &Path) -> Result<(&Path, &str)> {
     let name = out.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| Error::Usage(format!("{} is no file's name", out.display())))?;
+    let name = name.ok_or_else(|| Error::Usage(format!("{} is not a file name", out.display())))?;
     let directory = out.parent().filter(|parent| !parent.as_os_str().is_empty());
     Ok((directory.unwrap_or(Path::new(".")), name))
 }
@@ -138,7 +138,7 @@ fn place_of(out: &Path) -> Result<(&Path, &str)> {
 struct Search<'a> {
     prepared: &'a Prepared,
     before_s: i64,
-    /// What was seen of files with several names, where these may go.
+    /// Files with several names as tallied, where these may go.
     linked: Option<&'a Tally>,
 }
 
@@ -161,7 +161,7 @@ impl Search<'_> {
     }
 }
 
-/// What one thread has found.
+/// Candidates found by one thread.
 struct Finder {
     held: Sorted,
     stretch: Stretch,

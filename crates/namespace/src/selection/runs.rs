@@ -18,7 +18,7 @@ const AT_ONCE: usize = 64;
 /// Small groups, so that a run that is merged takes little memory.
 pub(super) const GROUP: Limits = Limits { rows: 8192, bytes: 2 << 20 };
 
-/// What a row takes besides its strings.
+/// Estimated size of a row besides its strings.
 const ROW_BYTES: usize = 400;
 
 /// Rows in memory.
@@ -92,7 +92,7 @@ impl Runs {
         Ok(Self { directory, next: AtomicUsize::new(0) })
     }
 
-    /// Writes what is held as one run.
+    /// Writes the rows in memory as one run.
     pub(super) fn spill(&self, held: &mut Sorted) -> Result<()> {
         let mut rows = held.take().into_iter();
         self.write(&mut || Ok(rows.next()))
@@ -111,7 +111,7 @@ impl Runs {
     fn open(&self, number: usize) -> Result<Run> {
         let path = self.directory.join(format!("{number:08}"));
         let run = Run::of(&path)?;
-        // Open, it is read on; nobody needs its name any more.
+        // The open file is enough to read it: its name is no longer needed.
         std::fs::remove_file(&path).map_err(|error| Error::system("unlink", path, error))?;
         Ok(run)
     }
@@ -129,7 +129,7 @@ impl Runs {
         self.merge(Vec::new())
     }
 
-    /// Merges all runs with what is still held.
+    /// Merges all runs with the rows still in memory.
     pub(super) fn merge(&self, held: Vec<Sorted>) -> Result<Merged> {
         let mut first = 0;
         while self.next.load(Order::Relaxed) - first > AT_ONCE {
@@ -149,7 +149,7 @@ impl Runs {
 
 impl Drop for Runs {
     fn drop(&mut self) {
-        // Nobody is left to be told; the next selection to the same place removes it.
+        // An error here cannot be reported; the next selection to the same place removes it.
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

@@ -35,7 +35,7 @@ impl Owners {
     }
 }
 
-/// What one thread has counted.
+/// Counts of one thread.
 pub(crate) struct Counter<'a> {
     terms: &'a Terms,
     sums: Sums,
@@ -120,7 +120,7 @@ impl<'a> Counter<'a> {
         self.usual = usual;
     }
 
-    /// What is no file with one name.
+    /// Counts an entry other than a file with one name.
     fn unusual(&mut self, judge: &Judge<'_>, stretch: &Stretch, row: usize) {
         let kept = stretch.kept[row];
         if kept == Kept::NotRegular as u8 {
@@ -130,7 +130,7 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// One name of a file with several.
+    /// Counts one name of a file with several.
     fn linked(&mut self, judge: &Judge<'_>, stretch: &Stretch, row: usize) {
         let terms = self.terms;
         let last_use_s = stretch.last_use_s[row];
@@ -149,7 +149,7 @@ impl<'a> Counter<'a> {
         };
         match stretch.object(row) {
             Some(key) => self.links.add(key, linked),
-            // Nobody can say which other names it has: it counts alone, and stays.
+            // Its other names are unknown: it counts alone, and stays.
             None => {
                 let kept = first(linked.kept, Some(Kept::OtherLinks));
                 self.sums.add_linked(&Linked { kept, ..linked }, terms);
@@ -171,7 +171,7 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// Counts the usual rows of a stretch for whom they belong to.
+/// Counts the usual rows of a stretch by owner.
 fn add(
     owners: &mut Owners,
     terms: &Terms,

@@ -1,10 +1,10 @@
-//! How much lies in each hour or day, back from the newest.
+//! Amounts by hour or day, back from the newest.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Files, and what they take up.
+/// Files, and their allocated bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// How many.
@@ -30,7 +30,7 @@ impl Amount {
     }
 }
 
-/// So many buckets lie together: what is used at one time is near in memory.
+/// Number of adjacent buckets: files used at about the same time are near in memory.
 const CHUNK: usize = 32;
 
 /// Buckets further back than these (30 years in hours) are too rare to have a place of their own.

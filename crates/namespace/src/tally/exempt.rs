@@ -5,12 +5,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// What is known of the files of a directory, from its path alone.
+/// Whether the files of a directory are exempt, from its path alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// All of them are exempt.
     Exempt,
-    /// None is.
+    /// None of them is.
     Not,
     /// Some names are: those of this list.
     Names(u32),

@@ -18,22 +18,22 @@ use crate::index::schema::Name;
 use crate::index::shard::Group;
 use crate::rules::{Counted, Kept, Rules};
 
-/// So many rows at a time: their columns stay in the processor's cache.
+/// Rows judged at a time: their columns stay in the processor's cache.
 pub(crate) const STRETCH: usize = 4096;
 
 /// Stands for a time that is not known; no file was used then.
 pub(crate) const UNKNOWN: i64 = i64::MIN;
 
-/// In the place of a reason: a later shard replaces the row, which counts for nothing.
+/// Mark in place of a reason: a later shard replaces the row, which does not count.
 pub(crate) const SUPERSEDED: u8 = u8::MAX;
 
-/// On a user or a project: it is exempt. The number itself has 32 bits.
+/// Flag on a user or a project that is exempt. The number itself has 32 bits.
 const EXEMPT: u64 = 1 << 32;
 
 /// Stands for "no project".
 const NO_PROJECT: u64 = 1 << 33;
 
-/// The rules with their exemptions laid out for many questions, and what is asked besides.
+/// The rules with their exemptions laid out for many questions, and further options.
 pub(crate) struct Prepared {
     pub(crate) rules: Rules,
     pub(crate) options: Options,
@@ -47,10 +47,10 @@ impl Prepared {
     }
 }
 
-/// A stretch of rows and what the rules say of each.
+/// A stretch of rows and the verdict of the rules on each.
 #[derive(Default)]
 pub(crate) struct Stretch {
-    /// Why each is kept, as [`Kept`] numbers it; 0 where it is eligible as far as its row tells.
+    /// Why each is kept, as [`Kept`] numbers it; 0 if it is eligible by its row alone.
     pub(crate) kept: Vec<u8>,
     /// The last use before it is clamped, or [`UNKNOWN`].
     pub(crate) last_use_s: Vec<i64>,
@@ -86,7 +86,7 @@ impl Stretch {
     }
 }
 
-/// Gives a reason to the rows of which a column holds what is kept.
+/// Gives a reason to the rows whose value in a column is kept.
 ///
 /// Without a branch, so that the processor looks at many rows at once.
 fn mark<T: Copy>(kept: &mut [u8], reason: Kept, column: &[T], is_kept: impl Fn(T) -> bool) {
@@ -304,7 +304,7 @@ impl<'a> Judge<'a> {
                 let open = || group.column(Name::Id, Some([0; 16]));
                 let id = |(page, range): Piece<'_>| page[range].try_into().unwrap_or_default();
                 let id = self.ids.value(row_of_group, open, id)?;
-                // An identity that is not known is nobody's.
+                // An unknown identity belongs to no file.
                 stretch.objects.push((row, (id != [0; 16]).then_some((device, id))));
             }
         }

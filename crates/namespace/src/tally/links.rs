@@ -1,4 +1,4 @@
-//! Files with several names: what was seen of each, wherever in the index.
+//! Files with several names: all looks at each, wherever in the index.
 //!
 //! A name of such a file frees nothing; only the last does. So the file counts once, and it is eligible only
 //! if every name that it has was seen and every one of them is.
@@ -13,7 +13,7 @@ use crate::rules::Kept;
 pub(crate) type Key = (u64, [u8; 16]);
 
 /// One look at a file. Of several looks the greatest is believed, so that their order does not matter:
-/// first the latest use, then what it took up.
+/// first the latest use, then the allocated bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Look {
     /// Its last use before it is clamped; `None` where a time that counts is not known.
@@ -21,7 +21,7 @@ pub(crate) struct Look {
     pub(crate) allocated_bytes: u64,
     pub(crate) uid: u32,
     pub(crate) project: Option<u32>,
-    /// Where it lies; `None` where that was not asked or is not known.
+    /// The OSTs of its data; `None` where that was not asked or is not known.
     pub(crate) osts: Option<Box<[u32]>>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn first(one: Option<Kept>, other: Option<Kept>) -> Option<Kept> {
 #[serde(into = "Vec<(Key, Linked)>", from = "Vec<(Key, Linked)>")]
 pub(crate) struct Links(HashMap<Key, Linked>);
 
-/// In the order of the keys.
+/// Lists the files in the order of their keys.
 impl From<Links> for Vec<(Key, Linked)> {
     fn from(links: Links) -> Self {
         let mut all: Self = links.0.into_iter().collect();

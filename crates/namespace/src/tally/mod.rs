@@ -7,8 +7,8 @@
 //!                                                      names)
 //! ```
 //! A tally of some shards merges with that of others, in any order and grouping, into exactly what one of all
-//! of them would be: sums add up, and what was seen of a file with several names is joined before
-//! anybody asks whether it is eligible. That is why such files are kept apart until then.
+//! of them would be: sums add up, and all looks at a file with several names are joined before
+//! its eligibility is decided. That is why such files are kept apart until then.
 
 mod count;
 pub(crate) mod curve;
@@ -44,7 +44,7 @@ pub struct Options {
     pub osts: bool,
 }
 
-/// What a tally was asked; only tallies of the same terms merge.
+/// Rules and options of a tally; only tallies of the same terms merge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Terms {
     pub(crate) rules: Rules,
@@ -59,15 +59,15 @@ pub struct Tally {
     single: Sums,
     /// Files with several.
     links: Links,
-    /// Both, once somebody has asked.
+    /// Both, computed on first use.
     #[serde(skip)]
     all: OnceLock<Sums>,
 }
 
-/// What the bytes of a tally begin with: what they are, and the version of the form.
+/// First bytes of a stored tally: its type, and the version of the format.
 const MAGIC: &[u8] = b"trimtab tally 2\n";
 
-/// Counts what lies in shards, on `threads` threads (0: one a core).
+/// Counts the entries in shards, on `threads` threads (0: one a core).
 pub fn tally(
     shards: &[impl Source],
     rules: &Rules,
@@ -106,7 +106,7 @@ impl Tally {
         self.check()
     }
 
-    /// Everything it knows; the same tally is always the same bytes.
+    /// Returns the tally as bytes; the same tally is always the same bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         postcard::to_extend(self, MAGIC.to_vec()).expect("a tally is plain values in memory")
     }
@@ -115,7 +115,7 @@ impl Tally {
     pub fn from_bytes(data: &[u8]) -> Result<Self> {
         let read = data.strip_prefix(MAGIC).map(postcard::take_from_bytes::<Self>);
         let Some(Ok((tally, []))) = read else {
-            return Err(Error::Usage("these bytes are no tally".into()));
+            return Err(Error::Usage("there is no tally in these bytes".into()));
         };
         tally.check()?;
         Ok(tally)
@@ -142,19 +142,19 @@ impl Tally {
         self.all().total
     }
 
-    /// What is kept, by reason; what is not a regular file is counted by its names.
+    /// Kept files, by reason; entries other than regular files are counted by their names.
     pub fn kept(&self) -> Vec<(Kept, Amount)> {
         let kept = Kept::TABLE.into_iter().map(|(kept, _)| kept);
         let amounts = kept.map(|kept| (kept, self.all().kept[kept as usize]));
         amounts.filter(|(_, amount)| !amount.is_nothing()).collect()
     }
 
-    /// What is eligible, by the hour of its last use since 1970, the oldest first.
+    /// Eligible files, by the hour of their last use since 1970, the oldest first.
     pub fn hours(&self) -> Vec<(i64, Amount)> {
         self.all().hours.ascending()
     }
 
-    /// Of whom something is eligible.
+    /// Users with eligible files.
     pub fn users(&self) -> Vec<u32> {
         owners(&self.all().users)
     }
@@ -164,12 +164,12 @@ impl Tally {
         self.all().users.get(&uid).map_or(Amount::default(), |owner| owner.total)
     }
 
-    /// What is eligible of a user's, by the day of its last use since 1970.
+    /// Eligible files of a user, by the day of their last use since 1970.
     pub fn days_of_user(&self, uid: u32) -> Vec<(i64, Amount)> {
         self.all().users.get(&uid).map_or(Vec::new(), |owner| owner.days.ascending())
     }
 
-    /// Of which projects something is eligible.
+    /// Projects with eligible files.
     pub fn projects(&self) -> Vec<u32> {
         owners(&self.all().projects)
     }
@@ -179,22 +179,22 @@ impl Tally {
         self.all().projects.get(&project).map_or(Amount::default(), |owner| owner.total)
     }
 
-    /// What is eligible of a project's, by the day of its last use since 1970.
+    /// Eligible files of a project, by the day of their last use since 1970.
     pub fn days_of_project(&self, project: u32) -> Vec<(i64, Amount)> {
         self.all().projects.get(&project).map_or(Vec::new(), |owner| owner.days.ascending())
     }
 
-    /// Which OSTs hold something eligible.
+    /// OSTs with eligible data.
     pub fn osts(&self) -> Vec<u32> {
         self.all().osts.keys().copied().collect()
     }
 
-    /// What is eligible on an OST, by hour: a file's bytes are split evenly over its stripes.
+    /// Eligible data on an OST, by hour: a file's bytes are split evenly over its stripes.
     pub fn hours_of_ost(&self, ost: u32) -> Vec<(i64, Amount)> {
         self.all().osts.get(&ost).map_or(Vec::new(), Curve::ascending)
     }
 
-    /// What is eligible and lies nobody knows where; only counted where OSTs were asked for.
+    /// Eligible files on unknown OSTs; only counted where OSTs were asked for.
     pub fn unplaced(&self) -> Amount {
         self.all().unplaced
     }
@@ -209,7 +209,7 @@ impl Tally {
         self.all().latest_future_s
     }
 
-    /// What was seen of files with several names.
+    /// Files with several names.
     pub(crate) fn links(&self) -> &Links {
         &self.links
     }

@@ -1,4 +1,4 @@
-//! What is counted of an index: totals, why files are kept, the curves.
+//! Sums over an index: totals, why files are kept, the curves.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ pub(crate) const DAY_S: i64 = 86_400;
 /// One more than the number of the last reason.
 const REASONS: usize = Kept::TooYoung as usize + 1;
 
-/// What belongs to a user or a project.
+/// Files of a user or a project.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Owner {
     /// Every regular file.
     pub(crate) total: Amount,
-    /// What is eligible, by day.
+    /// Eligible files, by day.
     pub(crate) days: Curve,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Sums {
     pub(crate) users: BTreeMap<u32, Owner>,
     pub(crate) projects: BTreeMap<u32, Owner>,
     pub(crate) osts: BTreeMap<u32, Curve>,
-    /// Eligible, and nobody knows on which OSTs.
+    /// Eligible files on unknown OSTs.
     pub(crate) unplaced: Amount,
     pub(crate) future_files: u64,
     pub(crate) latest_future_s: Option<i64>,
@@ -125,7 +125,7 @@ impl Sums {
         self.add_placed(look.osts.as_deref(), look.allocated_bytes, last_use_s, terms);
     }
 
-    /// Splits what a file takes up evenly over its OSTs, the rest to the first.
+    /// Splits a file's allocated bytes evenly over its OSTs, the rest to the first.
     pub(crate) fn add_placed(
         &mut self,
         osts: Option<&[u32]>,

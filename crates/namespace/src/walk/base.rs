@@ -1,11 +1,11 @@
-//! What an earlier index lists, directory by directory: those that did not change since need not be
-//! read again.
+//! Directories of an earlier index: those that did not change since need not be read again.
 //!
-//! Names come and go in a directory only with its change time, which nobody can set. What lies in one
-//! whose change time is still the same is therefore what the earlier scan found, if that read it
-//! *after* the moment of the change. Timestamps are coarse (a tick of the kernel, a second), and
-//! clocks differ: a change right after the reading may carry the time of the one before it. So a
-//! change time counts only if it is older than the beginning of that scan by a margin.
+//! Names come and go in a directory only with its change time, which no user can set. If a
+//! directory's change time is still the same, its entries are therefore those that the earlier scan
+//! found, if that read it *after* the moment of the change. Timestamps are coarse (a tick of the
+//! kernel, a second), and clocks differ: a change right after the reading may carry the time of the
+//! one before it. So a change time counts only if it is older than the beginning of that scan by a
+//! margin.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::index::shard::{Group, Shard};
 /// Which index a scan starts from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseIndex {
-    /// By what it is known again, when a scan goes on.
+    /// Its identity, checked when a scan goes on.
     pub id: String,
     /// Its shards.
     pub parts: Vec<Part>,
@@ -33,7 +33,7 @@ pub struct BaseIndex {
     pub empty_again: bool,
 }
 
-/// What is compared of a directory.
+/// Attributes of a directory that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     id: ObjectId,
@@ -64,7 +64,7 @@ struct Within {
     stamp: Option<Stamp>,
 }
 
-/// What lies in a directory.
+/// Entries of a directory.
 #[derive(Debug, Default)]
 pub struct Listing {
     directories: Vec<Within>,
@@ -89,7 +89,7 @@ impl Listing {
     }
 }
 
-/// Everything that is known of the directories of an earlier index.
+/// The directories of an earlier index.
 #[derive(Debug)]
 pub struct Base {
     listings: HashMap<Box<[u8]>, Listing>,
@@ -123,7 +123,7 @@ impl Base {
         Ok(Self { listings, empty_again: index.empty_again })
     }
 
-    /// What lies in a directory; `None` where nothing did.
+    /// Entries of a directory; `None` if it had none.
     pub fn listing(&self, path: &[u8]) -> Option<&Listing> {
         self.listings.get(path)
     }
@@ -146,7 +146,7 @@ impl Base {
     }
 }
 
-/// So many rows at a time.
+/// Rows read at a time.
 const ROWS: usize = 4096;
 
 #[derive(Default)]

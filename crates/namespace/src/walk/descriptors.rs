@@ -10,9 +10,9 @@ use rustix::process::{Resource, getrlimit};
 
 use super::directory::{Directory, Open};
 
-/// What the rest of the process is left.
+/// Descriptors left to the rest of the process.
 const RESERVE: u64 = 64;
-/// What a worker has open at most at one time besides what is kept.
+/// Descriptors that a worker has open at most at one time besides those that are kept.
 const OF_A_WORKER: u64 = 4;
 const BUDGET_MIN: usize = 16;
 

@@ -1,7 +1,7 @@
 //! A directory of the walk: a link of the chain of names that leads to it.
 //!
-//! Paths are not kept, they would grow with the square of the depth; a directory knows its name
-//! and the directory that it lies in.
+//! Paths are not kept, they would grow with the square of the depth; a directory knows its name and
+//! its parent.
 //!
 //! ```text
 //!   root ◀── a ◀── b ◀── c        c.path() == "a/b/c"
@@ -22,7 +22,7 @@ pub struct Directory {
     parent: Option<Arc<Directory>>,
     name: Box<[u8]>,
     path_length: usize,
-    /// The MDT that answers for it; 0 where there are none.
+    /// The MDT that answers for it; 0 on other file systems.
     mdt: u16,
     kept: Mutex<Option<Arc<Open>>>,
 }
@@ -84,7 +84,7 @@ impl Directory {
         })
     }
 
-    /// The directory that it lies in; `None` for the root.
+    /// Its parent; `None` for the root.
     pub fn parent(&self) -> Option<&Arc<Self>> {
         self.parent.as_ref()
     }
@@ -108,7 +108,7 @@ impl Directory {
         path
     }
 
-    /// The same, over what a buffer held.
+    /// The same, over the previous contents of a buffer.
     pub fn write_path(&self, path: &mut Vec<u8>) {
         path.clear();
         path.resize(self.path_length, b'/');
@@ -138,7 +138,7 @@ impl fmt::Debug for Directory {
     }
 }
 
-/// The last directory of a chain takes with it all that nobody else holds: one after the other,
+/// The last directory of a chain takes with it all that have no other holder: one after the other,
 /// since a call within a call for each level would not fit the stack at 100,000 of them.
 impl Drop for Directory {
     fn drop(&mut self) {

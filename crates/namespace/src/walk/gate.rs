@@ -1,12 +1,12 @@
 //! When the next call to a metadata server may be made: one gate for each MDT of a Lustre, and one
-//! where there are none.
+//! on other file systems.
 //!
-//! A gate lets names through one after the other, so far apart as was asked for; and farther apart
-//! while the server answers late, as others feel it too: the server of a busy file system answers
-//! late whoever asks. That is additive increase and multiplicative decrease of a rate, as the
-//! removal of files has it. After each window of names: where more than one in a hundred was late,
-//! half the rate of that window; otherwise a little more, until the limit is twice what passes
-//! anyway, when there is none.
+//! A gate lets names through one after the other, at the requested distance; and farther apart
+//! while the server answers late, since other clients feel it too: the server of a busy file system
+//! answers late whoever asks. That is additive increase and multiplicative decrease of a rate, as
+//! the removal of files has it. After each window of names: where more than one in a hundred was
+//! late, half the rate of that window; otherwise a little more, until the limit or, without one,
+//! twice the rate that passes anyway.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -18,10 +18,10 @@ const WINDOW: u64 = 400;
 const WINDOW_LONGEST: Duration = Duration::from_secs(2);
 /// The rate grows by this part of the highest that there was.
 const STEP: f64 = 1.0 / 16.0;
-/// Names a second at least: a walk that stands still tells nothing of the server, and never ends.
+/// Names a second at least: a walk at rest learns nothing of the server, and never ends.
 const LEAST: f64 = 100.0;
 
-/// Of one MDT, shared by the threads of a walk.
+/// Gate of one MDT, shared by the threads of a walk.
 #[derive(Debug)]
 pub struct Gate {
     began: Instant,
@@ -48,7 +48,7 @@ struct Window {
 }
 
 impl Gate {
-    /// For names that are so far apart at least, and calls that are late after `latest`.
+    /// Creates a gate with names at least `apart` from one another; calls are late after `latest`.
     pub fn new(apart: Duration, latest: Option<Duration>) -> Self {
         let began = Instant::now();
         Self {
@@ -114,7 +114,7 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// So many gates, which those MDTs share that have the same number, divided by it.
+    /// Creates `count` gates; MDTs with the same number modulo `count` share one.
     pub fn new(count: usize, delay: Duration, apart: Duration, latest: Option<Duration>) -> Self {
         Self { delay, by_mdt: (0..count).map(|_| Gate::new(apart, latest)).collect() }
     }

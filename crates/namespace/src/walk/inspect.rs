@@ -1,4 +1,4 @@
-//! What is asked of one name: `statx` relative to its directory, and what that call leaves out.
+//! Metadata of one name: `statx` relative to its directory, and attributes that it leaves out.
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -17,12 +17,12 @@ use crate::system::{fid_of_name, last_errno};
 
 use super::gate::Gate;
 
-/// What a walk asks for besides `statx`.
+/// Attributes that a walk asks for besides `statx`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Wanted {
     /// The project of each file and directory, which `statx` does not say.
     pub project: bool,
-    /// Where the data of a file lie, on Lustre.
+    /// The location of a file's data, on Lustre.
     pub layout: bool,
     /// Whether this is a Lustre: identities are FIDs, and times and sizes are what the MDS knows.
     pub lustre: bool,
@@ -37,14 +37,14 @@ pub struct Inspector {
     home: (u64, u64),
     /// The device number that entries of the root's device get.
     listed_device: u64,
-    /// For a question to every server of a file, one of which may be lost.
+    /// Bound on the time of a question to every server of a file, one of which may be lost.
     patience: Option<Patience>,
     projects: Projects,
     trusted_lov: AtomicBool,
 }
 
 impl Inspector {
-    /// For a root: what lies on another device or mount than it is elsewhere.
+    /// Creates the inspector of a root: entries on another device or mount are elsewhere.
     pub fn new(root: BorrowedFd<'_>, wanted: Wanted) -> CrateResult<Self> {
         let sync = match (wanted.lustre, wanted.exact_sizes) {
             (true, false) => AtFlags::STATX_DONT_SYNC,
@@ -88,8 +88,8 @@ impl Inspector {
         self
     }
 
-    /// What there is under a name of a directory; a link itself, never what it leads to. `None`
-    /// where another file system, or this one once more, is mounted there.
+    /// The entry of a name in a directory; a link itself, never its target. `None` where another
+    /// file system, or this one once more, is mounted there.
     ///
     /// `EXDEV` where nothing is mounted and the device is another all the same: a subvolume of
     /// Btrfs is part of the file system and numbers its inodes by itself. An overlay gives files
@@ -139,7 +139,7 @@ impl Inspector {
         let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
         let Some(patience) = &self.patience else {
             let stat = statx(directory, name, self.flags, mask)?;
-            // What a Lustre client keeps of a directory may be older than its own last change of
+            // A Lustre client may hold attributes of a directory from before its own last change of
             // it; to ask the MDT costs no OST.
             let is_directory = FileType::of_mode(stat.stx_mode.into()) == FileType::Directory;
             if is_directory && self.flags.contains(AtFlags::STATX_DONT_SYNC) {
@@ -185,7 +185,7 @@ impl Inspector {
     }
 }
 
-/// An extended attribute of a name of a directory; `None` where there is none.
+/// An extended attribute of a name in a directory; `None` if it does not exist.
 pub(crate) fn attribute_of(
     directory: BorrowedFd<'_>,
     name: &CStr,
@@ -200,7 +200,7 @@ fn whereabouts(stat: &Statx) -> (u64, u64) {
     (rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), mount)
 }
 
-/// By the attribute of the server, or where it cannot be read, as by anybody but root, by the handle.
+/// Reads the FID from the server's attribute, or from the handle where only root may read that.
 /// The file is not opened: that could move its ctime (`project.rs`).
 fn fid(directory: BorrowedFd<'_>, name: &CStr) -> Result<ObjectId, Errno> {
     if let Ok(Some(bytes)) = attribute(&path_of(directory, name), c"trusted.lma") {
@@ -216,7 +216,7 @@ fn path_of(directory: BorrowedFd<'_>, name: &CStr) -> CString {
     CString::new(path).expect("a name has no NUL")
 }
 
-/// An extended attribute of a name, a link not followed; `None` where there is none.
+/// An extended attribute of a name, a link not followed; `None` if it does not exist.
 fn attribute(path: &CStr, name: &CStr) -> Result<Option<Vec<u8>>, Errno> {
     const LENGTH_MAX: usize = 1 << 16;
     let mut near = [MaybeUninit::<u8>::uninit(); 4096];
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!((project(c"file"), project(c"link")), (Some(0), None));
     }
 
-    /// What Lustre keeps in `trusted` attributes any file system keeps for root.
+    /// Lustre keeps these `trusted` attributes; other file systems keep them for root as well.
     #[test]
     fn attributes_of_lustre_are_read() {
         let tree = tempfile::tempdir().unwrap();

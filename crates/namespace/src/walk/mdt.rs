@@ -12,7 +12,7 @@ use std::sync::{PoisonError, RwLock};
 
 use crate::system::mdt_of;
 
-/// So many MDTs are told apart; others share with these.
+/// Number of MDTs that are kept apart; others share with these.
 pub const MDTS: usize = 256;
 /// Lower numbers are inodes of a file system from before FIDs, which had one MDT.
 const FIRST_OF_SEQUENCES: u64 = 1 << 32;
@@ -26,13 +26,12 @@ pub struct Mdts {
 }
 
 impl Mdts {
-    /// Of the Lustre that a directory lies in.
+    /// Opens the Lustre of a directory.
     pub fn new(directory: BorrowedFd<'_>) -> std::io::Result<Self> {
         Ok(Self { mount: directory.try_clone_to_owned()?, of_sequences: RwLock::default() })
     }
 
-    /// The MDT of an inode number; the first where nobody says, so that those that are not known
-    /// count together.
+    /// The MDT of an inode number; the first if it is unknown, so that unknown ones count together.
     pub fn of_inode(&self, inode: u64) -> u16 {
         let Some(sequence) = sequence_of(inode) else { return 0 };
         let known = self.of_sequences.read().unwrap_or_else(PoisonError::into_inner);
@@ -48,8 +47,8 @@ impl Mdts {
     }
 }
 
-/// The sequence of the FID that an inode number stands for: it is whole in the upper 40 bits, as
-/// far as sequences have been handed out.
+/// The sequence of the FID behind an inode number: it is whole in the upper 40 bits, as far as
+/// sequences have been handed out.
 fn sequence_of(inode: u64) -> Option<u64> {
     (inode >= FIRST_OF_SEQUENCES).then_some(inode >> OBJECT_BITS)
 }

@@ -12,13 +12,13 @@
 //! - **Memory is bounded whatever the tree.** One read fills one buffer. When more directories
 //!   wait than a limit, a worker puts the one that it reads back, with its cookie, and takes what
 //!   it just found first; so there are never more than the limit and one buffer a level.
-//! - **A walk can go on after a kill.** Between two buffers, all rows so far and all the work that
-//!   is left say together where the walk stands (`scan` writes that down).
+//! - **A walk can go on after a kill.** Between two buffers, all rows so far and all remaining work
+//!   together are the state of the walk (`scan` writes that down).
 //! - **One large directory does not hold up the others.** Workers with nothing to do are handed
 //!   names of a buffer that another has read.
 //!
-//! What is never done: following a link, leaving the device or the mount of the root (both are
-//! compared for every name), trusting a path twice (a directory is opened from one that is open).
+//! A walk never follows a link, leaves the device or the mount of the root (both are compared for
+//! every name), or trusts a path twice (a directory is opened from one that is open).
 
 mod base;
 mod descriptors;
@@ -59,29 +59,29 @@ use mdt::Mdts;
 pub struct Settings {
     /// How many calls are under way at a time; latency rules on a parallel file system, not cores.
     pub threads: usize,
-    /// What is asked for besides `statx`.
+    /// Attributes asked for besides `statx`.
     pub wanted: Wanted,
     /// How many directories may stay open.
     pub descriptors: usize,
-    /// By how much every call is held up: to limit calls, and to try here what happens far away.
+    /// Delay of every call: to limit calls, and to try out the latency of a distant server.
     pub delay: Option<Duration>,
     /// A call that takes longer is late; fewer are made while more than one in a hundred is, on a
     /// Lustre of the same MDT.
     pub latest: Option<Duration>,
-    /// What each MDT of a Lustre is spared.
+    /// Limits on the load of each MDT of a Lustre.
     pub each_mdt: EachMdt,
     /// The device number of rows; `None`: that of the root on this host.
     pub device: Option<u64>,
-    /// What one read of a directory may fill.
+    /// Size of the buffer for one read of a directory.
     pub buffer_bytes: usize,
-    /// From how many waiting directories on a worker puts back the one that it reads.
+    /// Number of waiting directories from which on a worker puts back the one that it reads.
     pub queue_limit: usize,
 }
 
-/// What each MDT of a Lustre is spared.
+/// Limits on the load of each MDT of a Lustre.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EachMdt {
-    /// How far apart the names are that it is asked for.
+    /// Time between two names that it is asked for.
     pub apart: Duration,
     /// How many threads ask it.
     pub threads: usize,
@@ -119,24 +119,27 @@ impl Settings {
     pub fn check(&self) -> Result<()> {
         if self.threads == 0 || self.threads > THREADS_MAX {
             let threads = self.threads;
-            return Err(Error::Usage(format!("threads: {threads} is not 1 to {THREADS_MAX}")));
+            return Err(Error::Usage(format!("threads must be 1 to {THREADS_MAX}, not {threads}")));
         }
         if self.each_mdt.threads == 0 {
-            return Err(Error::Usage("threads of an MDT: 0 is not 1 or more".into()));
+            return Err(Error::Usage("threads of an MDT must be at least 1".into()));
         }
         if self.buffer_bytes < BUFFER_BYTES_MIN {
-            return Err(Error::Usage(format!("buffers: {} bytes is too small", self.buffer_bytes)));
+            return Err(Error::Usage(format!(
+                "buffers of {} bytes are too small",
+                self.buffer_bytes
+            )));
         }
         Ok(())
     }
 
-    /// The same, and what a file system cannot tell of what is wanted.
+    /// The same, and refuses attributes that the file system cannot provide.
     pub fn check_on(&self, root: &Root) -> Result<()> {
         self.check()?;
         Inspector::new(root.descriptor(), self.wanted).map(drop)
     }
 
-    /// Whose work comes first.
+    /// The order in which workers take work.
     pub(crate) fn order(&self) -> Order {
         let EachMdt { threads: workers_each, .. } = self.each_mdt;
         match self.wanted.lustre {
@@ -175,7 +178,7 @@ pub(crate) struct Walk<'a, S> {
 }
 
 impl<'a, S: Sink> Walk<'a, S> {
-    /// Prepares a walk; nothing is read but what the root itself says.
+    /// Prepares a walk; only the root itself is read.
     pub fn new(
         root: &'a Root,
         settings: &'a Settings,
@@ -222,12 +225,12 @@ impl<'a, S: Sink> Walk<'a, S> {
         worker::Worker::new(self, worker).run();
     }
 
-    /// The MDT that answers for an inode number; 0 where there are none.
+    /// The MDT that answers for an inode number; 0 on other file systems.
     fn mdt_of(&self, inode: u64) -> u16 {
         self.mdts.as_ref().map_or(0, |mdts| mdts.of_inode(inode))
     }
 
-    /// What ended the walk before its time.
+    /// The error that ended the walk before its time.
     pub fn failure(&self) -> Option<Error> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::directory::Open;
 
 /// Names with the inodes that the directory says they have, in the order of these: the inodes
-/// then lie one after the other on the disk, which a cold cache notices.
+/// are then one after the other on the disk, which is faster with a cold cache.
 #[derive(Debug, Default)]
 pub struct Names {
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What a walk has seen so far: counts that anybody may read at any time.
+//! Counts of a walk so far, which any thread may read at any time.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ const UNREAD_KEPT_MAX: usize = 10_000;
 /// How many bytes their paths may have together: one can have 200,000.
 const UNREAD_BYTES_MAX: usize = 16 << 20;
 
-/// A path that could not be read, and what the system said. What lies beneath it is not known.
+/// A path that could not be read, and the system's error. The entries beneath it are unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
     /// Relative to the root.
@@ -33,12 +33,12 @@ pub struct Counts {
     pub elsewhere: u64,
     /// Names and directories that could not be read.
     pub unread: u64,
-    /// What the entries take up, a file of several names with each.
+    /// Allocated bytes of the entries, a file of several names with each.
     pub allocated_bytes: u64,
     /// Directories that were not read: they hold the names that an earlier index lists.
     #[serde(default)]
     pub unchanged: u64,
-    /// Names in those that are no directories, which nobody looked at.
+    /// Names in those other than directories, which were not looked at.
     #[serde(default)]
     pub carried: u64,
 }

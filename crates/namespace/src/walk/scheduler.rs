@@ -5,22 +5,22 @@
 //!   push, pop ─▶ [ ... | ... | ... | ... ] ─▶ others steal
 //! ```
 //!
-//! **Whose deques.** Where there are no MDTs each worker has one: its own newest work is near, and
-//! one with none steals the oldest of another. On a Lustre each MDT has one, and a worker takes of
-//! the MDT at which fewest are at work, so that all are loaded alike while there is work for them;
-//! a worker that reads a large directory lets the others come first when it is one of too many.
+//! **Whose deques.** Without MDTs each worker has one: its own newest work is near, and one with
+//! none steals the oldest of another. On a Lustre each MDT has one, and a worker takes of the MDT
+//! at which fewest are at work, so that all are loaded alike while there is work for them; a worker
+//! that reads a large directory lets the others come first when it is one of too many.
 //!
-//! **Memory.** With more tasks than a limit the newest of all is next, whatever deque it lies in: the
+//! **Memory.** With more tasks than a limit the newest of all is next, whatever deque it is in: the
 //! tree is walked by depth until they are fewer.
 //!
-//! **When it ends.** `unfinished` counts what lies in a deque or is being worked on. Work is
-//! counted before it can be seen, and what comes of a piece of work is pushed before the piece
-//! itself is finished; so the count is 0 only once there is nothing and nothing can come.
+//! **When it ends.** `unfinished` counts tasks that are in a deque or being worked on. Work is
+//! counted before it can be seen, and tasks that follow from a task are pushed before the task
+//! itself is finished; so the count is 0 only once all is done and no more can come.
 //!
-//! **Why nobody sleeps through work.** A worker first says that it is waiting and then looks
-//! whether anything is there for it; a pusher first queues, and one that has done its task first
-//! leaves its MDT, and then looks whether anybody is waiting. All are sequentially consistent, so
-//! at least one of the two sees the other.
+//! **Why no worker sleeps through work.** A worker first marks itself as waiting and then looks for
+//! a task; a pusher first queues, and a worker that has done its task first leaves its MDT, and
+//! then looks for waiting workers. All are sequentially consistent, so at least one of the two sees
+//! the other.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -34,10 +34,10 @@ use super::names::Names;
 pub enum Task {
     /// Read a directory from a cookie on; 0 is its beginning.
     Read(Arc<Directory>, u64),
-    /// Look at names of a directory that somebody else reads.
+    /// Look at names of a directory that another worker reads.
     Stat(Arc<Directory>, Names),
-    /// Look at the directories in one that holds the names that it did, from a place in its listing
-    /// on.
+    /// Look at the subdirectories of a directory whose names are unchanged, from a place in its
+    /// listing on.
     Known(Arc<Directory>, u64),
 }
 
@@ -54,9 +54,9 @@ impl Task {
 /// Directories that are left, and where each goes on.
 #[derive(Debug, Default)]
 pub struct Left {
-    /// With a cookie: to be read.
+    /// Directories to read, each from a cookie on.
     pub read: Vec<(Arc<Directory>, u64)>,
-    /// With a place in its listing: they hold the names that they did.
+    /// Directories whose names are unchanged, each from a place in its listing on.
     pub known: Vec<(Arc<Directory>, u64)>,
 }
 
@@ -68,7 +68,7 @@ impl Left {
     }
 }
 
-/// What became of waiting for the workers.
+/// Result of waiting for the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quiet {
     /// There is no more work, or the end was called.
@@ -77,23 +77,23 @@ pub enum Quiet {
     Working,
 }
 
-/// Whose work comes first.
+/// Order in which workers take work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// One's own, then that of the other workers.
     Own,
     /// That of the MDT at which fewest are at work.
     Mdts {
-        /// So many workers at most work at one.
+        /// Maximum number of workers at one MDT.
         workers_each: usize,
-        /// From so many tasks on the newest is next.
+        /// Number of tasks from which on the newest is next.
         queue_limit: usize,
     },
 }
 
 #[derive(Default)]
 struct Deque {
-    /// Each with a number: what was pushed later has a higher one.
+    /// Tasks, each with a number: one that was pushed later has a higher one.
     tasks: Mutex<VecDeque<(u64, Task)>>,
     queued: AtomicUsize,
     /// How many workers are at a task of it.
@@ -198,7 +198,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends it: nobody gets another task.
+    /// Ends it: no worker gets another task.
     pub fn end(&self) {
         self.ended.store(true, SeqCst);
         let _asleep = lock(&self.sleepers);
@@ -206,7 +206,7 @@ impl Scheduler {
         self.quiet.notify_all();
     }
 
-    /// Ends it when what this returns is dropped: a thread that panics would otherwise leave the
+    /// Ends it when the returned guard is dropped: a thread that panics would otherwise leave the
     /// others waiting for ever.
     pub fn end_at_last(&self) -> AtLast<'_> {
         AtLast(self)
@@ -245,7 +245,7 @@ impl Scheduler {
         self.waiting.load(SeqCst)
     }
 
-    /// How many tasks nobody works on yet.
+    /// How many tasks are waiting for a worker.
     pub fn queued(&self) -> usize {
         self.queued.load(SeqCst)
     }
@@ -257,7 +257,8 @@ impl Scheduler {
         self.wake.notify_all();
     }
 
-    /// Waits until it ended, until nobody works while a pause is asked for, or so long.
+    /// Waits until it ended, until no worker is busy while a pause is asked for, or until the
+    /// timeout.
     pub fn wait(&self, timeout: Duration) -> Quiet {
         let asleep = lock(&self.sleepers);
         let still = |_: &mut ()| self.state() == Quiet::Working;
@@ -266,7 +267,7 @@ impl Scheduler {
         self.state()
     }
 
-    /// The directories that are left, and where each goes on. While nobody works only.
+    /// The directories that are left, and where each goes on. Only while no worker is busy.
     pub fn left(&self) -> Left {
         let mut left = Left::default();
         for deque in &self.deques {
@@ -318,7 +319,7 @@ impl Scheduler {
                 others.into_iter().find_map(|at| self.take_from(worker, at, VecDeque::pop_front))
             });
         };
-        // Another worker may be first at what is found.
+        // Another worker may take the task first.
         while let Some(mdt) = self.next_mdt(worker, workers_each, queue_limit) {
             if let Some(task) = self.take_from(worker, mdt, VecDeque::pop_back) {
                 return Some(task);
@@ -415,7 +416,7 @@ mod tests {
         let scheduler = Scheduler::new(4, order, directories(1));
         let done = AtomicUsize::new(0);
         let mut pauses = 0;
-        // All of it may be done before this thread runs again: the first pause is there before.
+        // All of it may be done before this thread runs again: so the first pause is set before.
         scheduler.set_pausing(true);
         std::thread::scope(|scope| {
             for worker in 0..4 {
@@ -480,7 +481,7 @@ mod tests {
         let mut taken: Vec<_> = (0..6).filter_map(|worker| mdt(scheduler.next(worker))).collect();
         taken.sort_unstable();
         assert_eq!(taken, [0, 0, 0, 1, 1, 7]);
-        // One of three goes where there is work again and nobody at it.
+        // One of three goes where there is work again and no worker.
         let at_first = (0..6).find(|worker| scheduler.places[*worker].load(SeqCst) == 0).unwrap();
         assert!(!scheduler.is_wanted_elsewhere(at_first));
         let at_last = (0..6).find(|worker| scheduler.places[*worker].load(SeqCst) == 7).unwrap();

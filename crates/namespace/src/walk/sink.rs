@@ -12,9 +12,9 @@ pub struct Shard {
     pub rows: u64,
 }
 
-/// What takes rows; a walk has several and uses each from one thread at a time.
+/// Target of rows; a walk has several and uses each from one thread at a time.
 pub trait Sink: Send {
-    /// Takes what is known of `name` in the directory `parent`, a path relative to the root.
+    /// Takes the metadata of `name` in the directory `parent`, a path relative to the root.
     fn row(&mut self, parent: &[u8], name: &[u8], entry: &Entry) -> Result<()>;
 
     /// Makes everything since the last flush durable, and says in which files it is.

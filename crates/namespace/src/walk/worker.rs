@@ -26,10 +26,10 @@ use crate::removal::{QUARANTINE_PREFIX, is_quarantine};
 const SHARE_MIN: usize = 16;
 /// Names that are looked at before others may come first, or a pause, take about so long.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// So many are looked at before it is known how long one takes, where calls are held up: two
+/// Names that are looked at before their time is known, where calls are delayed: two
 /// workers may share them.
 const FIRST_AT_ONCE: usize = 2;
-/// So many directories of a listing are looked at before others may come first.
+/// Directories of a listing that are looked at before others may come first.
 const KNOWN_AT_ONCE: usize = 1024;
 /// How often an open is tried again when the system has no descriptor to give, and after how long.
 const DESCRIPTOR_RETRIES: u32 = 100;
@@ -125,7 +125,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
     }
 
-    /// Looks at the directories in one that holds the names that it did; at its files nobody does.
+    /// Looks at the subdirectories of a directory whose names are unchanged; its files are not
+    /// looked at.
     fn pass_over(&mut self, directory: &Arc<Directory>, place: u64, names: &mut Names) {
         self.path.go_to(directory);
         let listing = self.walk.base.and_then(|base| base.listing(self.path.bytes()));
@@ -289,7 +290,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
     }
 
-    /// A sink that nobody else is writing to, or in the end one's own turn at it.
+    /// A sink that no other worker is writing to, or in the end one's own turn at it.
     fn sink(&self) -> MutexGuard<'a, S> {
         let sinks = self.walk.sinks;
         for step in 0..sinks.len() {
@@ -386,8 +387,8 @@ fn at_once(before: usize, names: usize, took: Duration) -> usize {
     (in_time as usize).clamp(1, before.saturating_mul(2))
 }
 
-/// Whether a directory is one where files of a plan wait for a person: they are nobody's old files,
-/// and no index has them.
+/// Whether a directory is one where files of a plan wait for an operator: they are no user's old
+/// files, and no index has them.
 fn is_aside(directory: BorrowedFd<'_>, name: &CStr, entry: &Entry) -> bool {
     name.to_bytes().starts_with(QUARANTINE_PREFIX)
         && statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)

@@ -156,8 +156,8 @@ fn wait_for_a_batch(world: &Path) {
     }
 }
 
-/// What a process does that is killed, if this is one: as `purge run`, it first puts back what an
-/// interrupted batch had taken aside, deleting nothing, and then does that batch again.
+/// Runs the process that is killed, if this is one: as `purge run`, it first puts back files that
+/// an interrupted batch had taken aside, deleting nothing, and then does that batch again.
 pub fn remove_if_asked() {
     let Some(plan) = std::env::var_os("TRIMTAB_REMOVER").map(PathBuf::from) else { return };
     let world = PathBuf::from(std::env::var_os("TRIMTAB_ATTACK_WORLD").unwrap());
@@ -171,7 +171,7 @@ pub fn remove_if_asked() {
     if let Some(count) = open_batch {
         let mut restorer = open(&world, &plan, BEFORE_ALL_TIMES_S, by_component);
         let batch = restorer.recover(first, count).unwrap();
-        // Before what the one that was killed noted goes with its cells.
+        // Before the notes of the killed process go with its cells.
         note(&mut journal, &format!("recovered {first} {}", codes(&batch.outcomes)));
     }
     let mut removal = open(&world, &plan, settings().before_s, by_component);

@@ -1,4 +1,4 @@
-//! What is done to the directories on the way: exchanged, moved away, links in their place. All is as
+//! Acts on the directories on the way: exchanged, moved away, links in their place. All is as
 //! before when an act ends, and one process does it, so that nothing but a deletion is confused.
 
 use std::fs;
@@ -56,8 +56,8 @@ impl Attacker {
         fs::remove_file(&link).unwrap();
     }
 
-    /// What a link contains that leads to a path: an absolute one would go through other mounts, and
-    /// be refused for that alone.
+    /// The target for a link that leads to a path: an absolute one would go through other mounts,
+    /// and be refused for that alone.
     fn way_to(&self, path: &Path, link: &Path) -> PathBuf {
         let world = self.root.parent().unwrap();
         let below = |path: &Path| path.strip_prefix(world).unwrap().to_path_buf();

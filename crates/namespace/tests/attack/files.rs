@@ -1,4 +1,4 @@
-//! What is done to single files.
+//! Acts on single files.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use super::{Attacker, BYSTANDERS_PER_DIRECTORY, EXEMPT, exchange};
 /// When all files were last used before the plan; in nanoseconds too, all are alike.
 const OLD: Timespec = Timespec { tv_sec: 1_600_000_000, tv_nsec: 123_456_789 };
 
-/// Gives a file the times that all have: they tell nobody apart.
+/// Gives a file the times that all have, so that times do not distinguish files.
 pub(super) fn age(path: &Path) {
     let times = Timestamps { last_access: OLD, last_modification: OLD };
     rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
@@ -34,7 +34,7 @@ impl Attacker {
         if !act(&format!("/proc/self/fd/{}", file.as_raw_fd())) {
             return;
         }
-        // Seen under a name after that: nobody may say that it had been old.
+        // Seen under a name after that: it cannot be said that it had been old.
         let stays = seen(&CWD, &path).is_some_and(|after| after.id == before.id);
         if stays || fact == Fact::Moved {
             self.log.fact(fact, before.id);
@@ -76,8 +76,8 @@ impl Attacker {
         }
     }
 
-    /// What leaves nothing behind but a ctime, which being put aside moves as well: something is
-    /// changed and changed back.
+    /// Changes that leave no trace but a ctime, which being put aside moves as well: an attribute
+    /// is changed and changed back.
     pub(super) fn mend(&mut self) {
         let (path, act) = (self.any(), self.random.below(6));
         if act == 0 {
@@ -228,7 +228,7 @@ impl Attacker {
         let path = self.any();
         let Some(own) = self.own_somewhere(&path).filter(|own| own.link(&path)) else { return };
         let linked = own.seen().unwrap();
-        // It may have been a symbolic link that stood there for a moment.
+        // It may have been a symbolic link that was there for a moment.
         if !linked.is_file {
             return;
         }
@@ -263,7 +263,8 @@ impl Attacker {
     /// Removes a file and makes another at its name, which often gets the same inode.
     pub(super) fn replace(&mut self) {
         let path = self.any();
-        // First to a name that nobody else knows: what is removed there is what was looked at.
+        // First to a name that no other process knows: the file that is removed there was looked
+        // at.
         let Some(own) = self.own_beside(&path).filter(|own| own.take(&path)) else { return };
         let Some(old) = own.seen().filter(|old| old.is_file) else { return };
         own.remove();

@@ -1,8 +1,8 @@
 //! Two deletions of one plan at once, each a process with a quarantine of its own, of which one is
-//! killed or stopped again and again. What it had begun is taken over, and who was stopped goes on.
+//! killed or stopped again and again. Its batches are taken over, and a stopped one goes on.
 //!
-//! Who deletes which batch, and whose account of it holds, is decided by links that never replace,
-//! as the journal of several hosts decides it.
+//! Which host deletes a batch, and whose report of it holds, is decided by links that never
+//! replace, as the journal of several hosts decides it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::planned::settings;
 /// How long a claim holds.
 const LEASE: Duration = Duration::from_millis(400);
 
-/// The batches of the plan, the same for whoever asks: the first row of each, and how many.
+/// The batches of the plan, the same for every host: the first row of each, and how many.
 fn batches(rows: usize, seed: u64) -> Vec<(usize, usize)> {
     let (mut random, mut first, mut all) = (Random(seed | 1), 0, Vec::new());
     while first < rows {
@@ -40,7 +40,7 @@ fn quarantine(host: &str) -> String {
     format!(".quarantine-{host}")
 }
 
-/// Writes a file that is there completely or not at all; `false` if there is one of that name.
+/// Writes a file that exists completely or not at all; `false` if there is one of that name.
 fn publish(world: &Path, name: &str, host: &str, text: &str) -> bool {
     let part = world.join(format!("part-{host}"));
     fs::write(&part, text).unwrap();
@@ -49,7 +49,7 @@ fn publish(world: &Path, name: &str, host: &str, text: &str) -> bool {
     was_first
 }
 
-/// What a process does that is one host, if this is one: takes batches that nobody has.
+/// Runs the process of one host, if this is one: takes batches that no other host has.
 pub fn host_if_asked() {
     let Some(plan) = std::env::var_os("TRIMTAB_HOST_PLAN").map(PathBuf::from) else { return };
     let world = PathBuf::from(std::env::var_os("TRIMTAB_ATTACK_WORLD").unwrap());
@@ -66,7 +66,7 @@ pub fn host_if_asked() {
         removal.lasts_until(Some(until));
         let batch = removal.delete(*first as u64, *count as u64).unwrap();
         if !publish(&world, &format!("done-{number}"), &host, &codes(&batch.outcomes)) {
-            // Somebody took it over: what this one says of it counts for nothing.
+            // Another host took it over: the result of this one does not count.
             return;
         }
     }
@@ -132,7 +132,7 @@ pub fn together(scene: &Scene, seed: u64, most: usize) -> (Vec<Ended>, Kills) {
     for host in hosts {
         end(host);
     }
-    // What the last ones that were killed had, and what nobody has come to, goes to one more.
+    // Batches of the last hosts that were killed, and those that were never taken, go to one more.
     end(Host::start(scene, seed, 2 + most));
     let ended = account(scene, &all);
     (ended, kills)
@@ -142,10 +142,10 @@ fn end(mut host: Host) {
     assert!(host.child.wait().unwrap().success(), "{} failed", host.name);
 }
 
-/// Takes over what a lost host has open, and then lets it go on; says whether it had anything.
+/// Takes over the open batches of a lost host, and then lets it go on; returns whether it had any.
 fn lose(scene: &Scene, all: &[(usize, usize)], mut host: Host, is_killed: bool) -> bool {
     let world = scene.directory();
-    // Longer than the lease, as everybody waits before.
+    // Longer than the lease, as every host waits before it takes over.
     std::thread::sleep(LEASE + LEASE / 4);
     let claim = |number: usize| fs::read_to_string(world.join(format!("claim-{number}")));
     let is_its = |number: &usize| {
@@ -172,7 +172,7 @@ fn lose(scene: &Scene, all: &[(usize, usize)], mut host: Host, is_killed: bool) 
     open.is_some()
 }
 
-/// What is said of each row.
+/// The outcome of each row.
 fn account(scene: &Scene, all: &[(usize, usize)]) -> Vec<Ended> {
     let world = scene.directory();
     let read = |name: String| fs::read_to_string(world.join(name)).unwrap();

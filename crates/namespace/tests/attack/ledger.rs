@@ -1,4 +1,5 @@
-//! Every name that is there in the end, held against what the deletion says and the attackers noted.
+//! Compares every name that exists in the end with the deletion's outcomes and the attackers'
+//! notes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -10,13 +11,13 @@ use rustix::fs::CWD;
 use super::log::{Fact, Identity, seen};
 use super::{ROLES, is_left_by_another_plan, log_path};
 
-/// What all attackers wrote down.
+/// Notes of all attackers.
 #[derive(Default)]
 pub struct Ledger {
     pub facts: HashMap<Fact, usize>,
     /// How many acts each role completed.
     pub acts: BTreeMap<&'static str, u64>,
-    /// By whom, and when it was certain for the last time.
+    /// The attacker that used each file, and when that was last certain.
     used: HashMap<Identity, (&'static str, u64)>,
     /// When it was certain for the first time.
     moved: HashMap<Identity, u64>,
@@ -76,7 +77,7 @@ impl Ledger {
     }
 }
 
-/// What became of a planned file, as the deletion says.
+/// Outcome of a planned file, as the deletion reports it.
 pub struct Ended {
     pub id: Identity,
     pub outcome: &'static str,
@@ -171,7 +172,7 @@ pub fn complaints(
         }
     }
     for id in after.keys().filter(|id| !before.contains(id) && !ledger.made.contains(id)) {
-        wrong.push(format!("{id:?} was made by nobody"));
+        wrong.push(format!("{id:?} was made by no attacker"));
     }
     for id in ledger.lost.iter().filter(|id| !ledger.removed.contains(id)) {
         wrong.push(format!("{id:?} went while it was open or its directory away"));
@@ -179,8 +180,8 @@ pub fn complaints(
     wrong
 }
 
-/// How many deleted files were moved, or given an attribute, while their batch was under way: before
-/// they were looked at or after, nobody can say.
+/// How many deleted files were moved, or given an attribute, while their batch was under way:
+/// whether before they were looked at or after is unknown.
 pub fn undecided(ended: &[Ended], ledger: &Ledger) -> usize {
     let is_one = |file: &&Ended| file.outcome == "deleted" && ledger.moved.contains_key(&file.id);
     ended.iter().filter(is_one).count()

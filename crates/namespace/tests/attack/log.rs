@@ -1,5 +1,5 @@
-//! What an attacker writes down: each act before it begins and after it ended, and what is certain
-//! of it then.
+//! Notes of an attacker: each act before it begins and after it ended, and the facts that are
+//! certain then.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, StatxFlags, statx};
 
-/// Inode and birth: what no later file shares.
+/// Inode and birth, which no later file shares.
 pub type Identity = (u64, i64);
 
-/// What a name or a descriptor stands for.
+/// The object behind a name or a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub id: Identity,
@@ -20,7 +20,7 @@ pub struct Seen {
     pub change: (i64, u32),
 }
 
-/// What a path leads to, its last component not followed; the descriptor itself for an empty path.
+/// The object at a path, its last component not followed; the descriptor itself for an empty path.
 pub fn seen(descriptor: &impl std::os::fd::AsFd, path: &Path) -> Option<Seen> {
     let flags = match path.as_os_str().is_empty() {
         true => AtFlags::EMPTY_PATH,
@@ -38,7 +38,7 @@ pub fn seen(descriptor: &impl std::os::fd::AsFd, path: &Path) -> Option<Seen> {
     })
 }
 
-/// What is certain of a file.
+/// Fact about a file that is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fact {
     /// It was used or changed, and had one of its names after that: it has to stay.
@@ -58,7 +58,8 @@ pub enum Fact {
     Lost,
     /// It was put aside while its directory was not in its place: it has to be put back.
     Away,
-    /// Whoever opened it got a file without a name: it went while they were on their way to it.
+    /// A process that opened it got a file without a name: it was removed while it was being
+    /// opened.
     Late,
 }
 

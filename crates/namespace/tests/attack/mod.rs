@@ -19,7 +19,7 @@ use log::{Log, Seen, seen};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::fs::{linkat, openat, renameat_with, unlinkat};
 
-/// What each process does.
+/// Role of each process.
 pub const ROLES: [&str; 11] = [
     "toucher", "changer", "mender", "writer", "reader", "renamer", "linker", "saver", "replacer",
     "swapper", "sweeper",
@@ -60,7 +60,7 @@ pub fn planned_path(row: usize) -> String {
     }
 }
 
-/// Whether a planned file lies in the quarantine of another plan: it must never go.
+/// Whether a planned file is in the quarantine of another plan: it must never go.
 pub fn is_left_by_another_plan(row: usize) -> bool {
     row % 997 == 5
 }
@@ -71,7 +71,7 @@ pub fn name_in_directory(number: usize) -> String {
     format!("{directory}p{number}")
 }
 
-/// What one attacker knows.
+/// State of one attacker.
 pub struct Attacker {
     root: PathBuf,
     outside: PathBuf,
@@ -100,7 +100,7 @@ impl Attacker {
         }
     }
 
-    /// One act of its role.
+    /// Performs one act of its role.
     pub fn act(&mut self) {
         self.number += 1;
         self.log.intend();
@@ -145,19 +145,19 @@ impl Attacker {
         self.root.join(planned_path(row))
     }
 
-    /// A name that nobody else uses, in a directory.
+    /// A name in a directory that no other process uses.
     fn own(&self, directory: &Path) -> Option<Own> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(CWD, directory, flags, Mode::empty()).ok()?;
         Some(Own { directory, name: format!("{}-{}", self.role, self.number) })
     }
 
-    /// One beside a file.
+    /// A name of its own beside a file.
     fn own_beside(&self, path: &Path) -> Option<Own> {
         self.own(path.parent()?)
     }
 
-    /// One beside a file, in another directory, or outside of the root.
+    /// A name of its own beside a file, in another directory, or outside of the root.
     fn own_somewhere(&mut self, path: &Path) -> Option<Own> {
         match self.random.below(3) {
             0 => self.own_beside(path),
@@ -170,8 +170,8 @@ impl Attacker {
     }
 }
 
-/// A name that one attacker alone uses. Its directory is held open, so that what it stands for can be
-/// told whatever is done to the path.
+/// A name that one attacker alone uses. Its directory is held open, so that its file can be
+/// identified whatever is done to the path.
 struct Own {
     directory: OwnedFd,
     name: String,
@@ -187,7 +187,7 @@ impl Own {
         renameat_with(CWD, path, &self.directory, &self.name, flags).is_ok()
     }
 
-    /// Moves what has this name to a path.
+    /// Moves the file with this name to a path.
     fn give(&self, path: &Path) -> bool {
         let flags = RenameFlags::NOREPLACE;
         renameat_with(&self.directory, &self.name, CWD, path, flags).is_ok()

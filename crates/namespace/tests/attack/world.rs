@@ -16,7 +16,7 @@ use super::{
 };
 use crate::planned::{World, entry_of};
 
-/// A tree, the plan of what is to go in it, and who everything is.
+/// A tree, the plan of the files to delete in it, and the identities of all its files.
 pub struct Scene {
     pub world: World,
     pub plan: PathBuf,
@@ -103,7 +103,7 @@ impl Drop for Attackers {
     }
 }
 
-/// What an attacker's process does, if this is one.
+/// Runs an attacker's process, if this is one.
 pub fn attack_if_asked() {
     let Ok(role) = std::env::var("TRIMTAB_ATTACKER") else { return };
     let number = |name: &str| std::env::var(name).unwrap().parse::<u64>().unwrap();

@@ -1,4 +1,4 @@
-//! Real trees, plans of what is in them, and the usual way to delete it.
+//! Real trees, plans of their files, and the usual way to delete them.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 /// A time after everything that a test does.
 pub const LATER_S: i64 = 4_000_000_000;
 
-/// What a name stands for now.
+/// The entry of a path as it is now.
 pub fn entry_of(path: &Path) -> Entry {
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     Entry::of_statx(&statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, mask).unwrap())
@@ -51,7 +51,7 @@ impl World {
         Self::within(&std::env::temp_dir())
     }
 
-    /// In a directory of another file system than the usual one.
+    /// Creates it in a directory of another file system than the usual one.
     pub fn within(place: &Path) -> Self {
         let world =
             Self { directory: tempfile::tempdir_in(place).unwrap(), plans: Default::default() };
@@ -75,7 +75,7 @@ impl World {
         path
     }
 
-    /// A plan of everything that is there now.
+    /// A plan of all files that exist now.
     pub fn plan(&self) -> PathBuf {
         let files = files_below(&self.root());
         self.plan_of(files.iter().map(|(path, entry)| (path.as_path(), entry.clone())))

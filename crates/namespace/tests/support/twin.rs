@@ -8,7 +8,7 @@ use namespace::{Entry, FileType, Kept, Rules};
 
 type Curve = BTreeMap<i64, Amount>;
 
-/// Everything that a tally tells.
+/// All results of a tally.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Told {
     pub total: Amount,
@@ -22,7 +22,7 @@ pub struct Told {
     pub latest_future_s: Option<i64>,
 }
 
-/// What a tally tells, all of it.
+/// Returns all results of a tally.
 pub fn told(tally: &Tally) -> Told {
     let curve = |buckets: Vec<(i64, Amount)>| buckets.into_iter().collect::<Curve>();
     let user = |uid| (uid, (tally.total_of_user(uid), curve(tally.days_of_user(uid))));
@@ -57,7 +57,7 @@ fn latest(rules: &Rules, entry: &Entry) -> Option<i64> {
     Rules { as_of_s: i64::MAX, ..rules.clone() }.last_use_s(&entry.times)
 }
 
-/// The regular files of an index: rows with one name each, others by what they are.
+/// The regular files of an index: rows with one name each, others by their identity.
 pub fn files<'a>(rows: &'a [Row], rules: &Rules) -> Vec<File<'a>> {
     let mut objects: HashMap<(u64, [u8; 16]), Vec<&Row>> = HashMap::new();
     let mut files: Vec<(Vec<&Row>, bool)> = Vec::new();
@@ -94,7 +94,7 @@ pub fn files<'a>(rows: &'a [Row], rules: &Rules) -> Vec<File<'a>> {
     files.into_iter().map(judge).collect()
 }
 
-/// Of several looks at one file, the greatest: use, then bytes, owner, project, place.
+/// The greatest of several looks at one file: use, then bytes, owner, project, place.
 pub fn look<'a>(file: &File<'a>, rules: &Rules, options: Options) -> &'a Row {
     let key = |row: &&&Row| {
         let entry = &row.entry;
@@ -143,7 +143,7 @@ pub fn tally(rows: &[Row], rules: &Rules, options: Options) -> Told {
             }
         }
     }
-    // Only of those is told of whom something is eligible.
+    // Only users and projects with eligible files are reported.
     report.users.retain(|_, (_, days)| !days.is_empty());
     report.projects.retain(|_, (_, days)| !days.is_empty());
     report
@@ -181,7 +181,7 @@ pub fn select(rows: &[Row], rules: &Rules, before_s: i64) -> (Vec<Row>, Amount) 
     (chosen, amount)
 }
 
-/// What candidates are sorted by; further fields only make the order of equal names definite.
+/// The key that sorts candidates; further fields only make the order of equal names definite.
 pub fn key(row: &Row) -> (i64, Vec<u8>, Vec<u8>, String) {
     let rest = format!("{:?}", row.entry);
     (row.last_use_s.unwrap().div_euclid(3600), row.parent.to_vec(), row.name.to_vec(), rest)

@@ -1,4 +1,4 @@
-//! Trees to walk, and the slow walk that the fast one is held against.
+//! Trees to walk, and the slow walk that the fast one is compared with.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::collections::BTreeMap;
@@ -26,7 +26,8 @@ impl Chance {
     }
 }
 
-/// What one name is, as the standard library says: inode, mode, links, size, blocks, owner, times.
+/// Attributes of one name, from the standard library: inode, mode, links, size, blocks, owner,
+/// times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     pub inode: u64,
@@ -65,7 +66,7 @@ impl Known {
     }
 }
 
-/// Every name beneath a root and what it is: one directory after the other, one path at a time.
+/// Every name beneath a root and its attributes: one directory after the other, one path at a time.
 pub fn slow_walk(root: &Path) -> BTreeMap<Vec<u8>, Known> {
     let mut names = BTreeMap::new();
     let mut left = vec![root.to_path_buf()];

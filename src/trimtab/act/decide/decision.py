@@ -210,13 +210,13 @@ def planned_by(
     action: str | None,
     index: Callable[[], balance.MovableFiles] | None,
 ) -> Plan:
-    """Return what a policy makes of what was observed."""
+    """Return the plan that a policy makes from the observations."""
     if policy in CONTROLLERS:
         plan = decided(observed, policy, now)
     elif policy == "migrate":
         if index is None:
             raise UsageError(
-                "which files lie on a target is told by an index",
+                "the files on a target are listed by an index",
                 code="index-missing",
                 hint="make one: trimtab purge scan ROOT --index DIR; then name it with --index DIR",
             )
@@ -230,7 +230,7 @@ def planned_by(
 
 
 def narrowed(plan: Plan, observed: SiteObserved, targets: str) -> Plan:
-    """Return what a plan has for the targets that were named."""
+    """Return the part of a plan for the named targets."""
     names = _known(observed, unfold_targets(targets))
     return replace(
         plan,
@@ -240,12 +240,12 @@ def narrowed(plan: Plan, observed: SiteObserved, targets: str) -> Plan:
 
 
 def _named(observed: SiteObserved, prefix: str | None) -> str | None:
-    """Return the id of the one action that begins so.
+    """Return the id of the only action whose id begins with a prefix.
 
     Raises
     ------
     UsageError
-        There is none, or there are several.
+        There is no such action, or there are several.
     """
     if prefix is None:
         return None

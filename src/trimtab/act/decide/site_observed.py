@@ -1,4 +1,4 @@
-"""What controllers decide on, a site at one time, and the reasons to change nothing on it.
+"""The input of controllers, a site at one time, and the reasons to change nothing on it.
 
 `SiteObserved` has every observation that a controller may use, and no means to look anything up. A
 target is left alone if it is unfit, a value is not written if it does harm, and all changes are

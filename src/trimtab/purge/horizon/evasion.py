@@ -287,9 +287,9 @@ def look_for_evasion(
     Parameters
     ----------
     directory
-        Of the index.
+        Directory of the index.
     earlier
-        Older ones of the same root, in any order.
+        Directories of older indexes of the same root, in any order.
     policy
         Its minimum age is what an owner would want to keep alive, times that do not count keep
         nothing, and users that it exempts have no need to; ``None``: the usual values.
@@ -387,6 +387,9 @@ def _notes(manifests: Sequence[Manifest], exempt_users: Sequence[int]) -> Iterat
         )
     if any(manifest.source is not manifests[-1].source for manifest in manifests):
         tools = ", ".join(dict.fromkeys(visible(manifest.tool) for manifest in manifests))
-        yield f"the indexes were made by different programs ({tools}): files may not be known again"
+        yield (
+            f"the indexes were made by different programs ({tools}): files may not be recognised "
+            "again"
+        )
     if exempt_users:
         yield "files of users that the policy exempts were not looked at"

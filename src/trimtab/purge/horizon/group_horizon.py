@@ -54,7 +54,7 @@ class OstGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupHorizon:
-    """What one group needs, and the effect of the common cut-off on it.
+    """Requirement of one group, and the effect of the common cut-off on it.
 
     Attributes
     ----------

@@ -128,14 +128,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class OwnedBy:
-    """What a cut-off frees for one user or project.
+    """Effect of a cut-off on the files of one user or project.
 
     Attributes
     ----------
     owner
         Uid or project number.
     least, most
-        Equal unless the cut-off lies within a day, whose share before it is unknown.
+        Bounds of what is freed; equal unless the cut-off falls within a day, since the share of
+        that day before the cut-off is unknown.
     eligible
         All files of the owner that the rules allow to be deleted.
     """

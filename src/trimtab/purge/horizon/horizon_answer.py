@@ -371,10 +371,10 @@ USERS_MAXIMUM: Final = 100
 
 
 class Afterwards(StrEnum):
-    """What became of a file that would have been deleted; the first that applies, in this order."""
+    """Later fate of a file that would have been deleted; the first that applies, in this order."""
 
     GONE = "gone"
-    """Its owner deleted it, or another object has its number now: no loss."""
+    """Its owner deleted it, or another object now has its number: no loss."""
     WRITTEN = "written"
     """Its data changed: it would have been missed."""
     READ = "read"
@@ -390,7 +390,7 @@ _MISSED: Final = (Afterwards.WRITTEN, Afterwards.READ)
 
 @dataclass(frozen=True, slots=True)
 class UserReplay:
-    """What would have been deleted of one user, and how much of that they used afterwards."""
+    """Files of one user that would have been deleted, and the part that was used afterwards."""
 
     uid: int
     deleted: Freed
@@ -408,20 +408,20 @@ class AgeReplay:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a past cut-off would have deleted, and what became of it.
+    """Files that a past cut-off would have deleted, and their later fate.
 
     Attributes
     ----------
     then_s, later_s
         Times of the two indexes, in seconds since 1970.
     outcomes
-        All candidates by what became of them; `Afterwards.READ` only if reads are known.
+        All candidates by their later fate; `Afterwards.READ` only if reads are known.
     reads_known
         Whether every class of client recorded reads in between.
     users
         Users who would have missed files, most bytes first, at most `USERS_MAXIMUM`.
     ages
-        By age at the time, youngest first: shows from where a later cut-off hurts.
+        By age at that time, youngest first: shows from which age a later cut-off does harm.
     """
 
     then_s: EpochS
@@ -433,12 +433,12 @@ class Replay:
 
     @property
     def deleted(self) -> Freed:
-        """All that would have been deleted."""
+        """All files that would have been deleted."""
         return sum(self.outcomes.values(), Freed())
 
     @property
     def missed(self) -> Freed:
-        """What was used afterwards; only writes if reads are unknown."""
+        """Files that were used afterwards; only written ones if reads are unknown."""
         return sum((self.outcomes.get(outcome, Freed()) for outcome in _MISSED), Freed())
 
     @property

@@ -40,25 +40,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HorizonQuestion:
-    """What a horizon is asked for.
+    """Inputs of a horizon.
 
     Attributes
     ----------
     directory
-        Of the index.
+        Directory of the index.
     policy
-        Its target, rules and ages; ``None``: the usual ones, for the target that is asked for.
+        Source of target, rules and ages; ``None``: the defaults, for the requested target.
     target, target_ost, target_pool
-        In place of the policy's; one of them at most.
+        Replacement for the policy's target; at most one of them.
     usage
-        How full the file system is; ``None``: it is asked now.
+        Usage of the file system; ``None``: it is measured now.
     site, store_url
-        Who says whether reads count, how full each OST is, which of them are in which pool and
-        how use has grown; ``None``: nobody.
+        Source of whether reads count, the usage of each OST, the OSTs of each pool and past
+        growth; ``None``: these are unknown.
     place
-        Whose journals say what purges took: it is added back before growth is forecast.
+        Place whose journals record what purges deleted; it is added back before growth is
+        forecast.
     ahead_s
-        How far the forecast looks; ``None``: as far as the policy's lists.
+        Length of the forecast, in seconds; ``None``: that of the policy's lists.
     dask
         Scheduler whose workers read the index, as `trimtab.reach.dask_worker.answering` has it.
     """
@@ -89,17 +90,17 @@ class PurgeHorizonDocument:
     Attributes
     ----------
     directory
-        Of the index, as it was named.
+        Directory of the index, as it was named.
     rules
-        In force for this index and time.
+        Rules in force for this index and time.
     total
         All regular files of the index.
     notes
-        What a reader should know besides the answer's own words, a sentence each.
+        Notes for the reader besides the answer's own sentences, one sentence each.
     policy
-        As it was asked for: target and forecast may be the question's.
+        The policy used: its target and forecast may be the question's.
     bias
-        By how much the index lists sizes wrong; ``None`` where no sample says.
+        Error of the sizes in the index; ``None`` without a sample.
     """
 
     directory: Path
@@ -114,7 +115,7 @@ class PurgeHorizonDocument:
 
     @property
     def result(self) -> HorizonResult:
-        """What reports show and what the store keeps of it."""
+        """The part that reports show and the store keeps."""
         return HorizonResult(
             visible(self.policy.root),
             self.manifest.index_id,
@@ -137,7 +138,7 @@ shape(
 def ask_horizon(
     question: HorizonQuestion, *, now: datetime, measure: Measure = usage_now
 ) -> PurgeHorizonDocument:
-    """Return the horizon that a target asks for, and the whole curve beside it.
+    """Return the horizon of a target, with the whole curve.
 
     Raises
     ------
@@ -201,9 +202,9 @@ def _require_pools(policy: Policy, answers: SiteSays) -> None:
     """Raise where a policy's pools are not what a site has, before an index is read for nothing."""
     if policy.target_pool and answers.why_no_pools is not None:
         raise UsageError(
-            f"which OSTs are in a pool is not known: {answers.why_no_pools}",
+            f"the OSTs of pools are unknown: {answers.why_no_pools}",
             code="pools-unknown",
-            hint="lfs pool_list says it on a client; or take target, of the whole",
+            hint="lfs pool_list shows them on a client; or use target, for the whole",
         )
     if answers.pools is not None and answers.osts is not None:
         pool_groups(policy.target_pool, answers.pools, answers.osts)
@@ -214,7 +215,7 @@ def _policy(question: HorizonQuestion, manifest: Manifest) -> Policy:
     if policy is None:
         if not question.names_target:
             raise UsageError(
-                "how full the file system may be is not said",
+                "the target fullness is missing",
                 code="target-missing",
                 hint="--target 70%, or --policy POLICY.toml",
             )
@@ -281,7 +282,7 @@ def choose(
 def _growth(
     question: HorizonQuestion, policy: Policy, answers: SiteSays, now: datetime
 ) -> tuple[Growth | None, tuple[str, ...]]:
-    """Return the forecast, and what is to be said of it."""
+    """Return the forecast, and notes on it."""
     if question.site is None:
         if question.ahead_s is None:
             return None, ()
@@ -295,22 +296,22 @@ def _growth(
     try:
         points = use_over_time(answers.site, question.store_url or answers.store_url, until=now)
     except TrimtabError as error:
-        return None, (f"how use has grown is not known: {error.message}",)
+        return None, (f"past growth is unknown: {error.message}",)
     try:
         purged = () if question.place is None else freed_before(question.place.journals)
     except (TrimtabError, OSError) as error:
         said_why = getattr(error, "message", None) or str(error)
-        notes = (f"what purges took is not known, and growth may look too small: {said_why}",)
+        notes = (f"deletions by purges are unknown, growth may look too small: {said_why}",)
     return forecast_growth(points, ahead_s=policy.horizon_ahead_s, purged=purged), notes
 
 
 def _of_sizes(manifest: Manifest, tally: Tally, bias: SizeBias | None) -> Iterator[str]:
-    """Yield how far the sizes of an index can be believed, where the source has lazy ones."""
+    """Yield notes on the accuracy of an index's sizes, where its source has lazy ones."""
     if bias is None or manifest.sizes is None:
         is_exact = manifest.sizes is not None and manifest.sizes.mode is SizesMode.EXACT
         if manifest.times is TimeTrust.MDS_ONLY and not is_exact:
             yield (
-                "sizes are those that the MDS had last been told, and can be far too small: "
+                "sizes are the last that the MDS received, and can be far too small: "
                 "scan with --sizes sampled"
             )
         return
@@ -318,10 +319,10 @@ def _of_sizes(manifest: Manifest, tally: Tally, bias: SizeBias | None) -> Iterat
     listed = tally.allocated_bytes
     low, high = (format_bytes(max(0, round(listed + end))) for end in (whole.low, whole.high))
     yield (
-        f"the index lists {format_bytes(listed)}; {plural(manifest.sizes.looked_at, 'file', ',')} "
-        "that were looked at exactly, drawn at random, say that it is "
-        f"{format_bytes(max(0, round(listed + whole.bytes)))} ({low} to {high}): horizon and "
-        "amounts of users are corrected by that"
+        f"the index lists {format_bytes(listed)}; exact sizes of a random sample of "
+        f"{plural(manifest.sizes.looked_at, 'file', ',')} give "
+        f"{format_bytes(max(0, round(listed + whole.bytes)))} ({low} to {high}): the horizon and "
+        "the amounts of users are corrected accordingly"
     )
     if manifest.sizes.unknown:
         yield (
@@ -332,7 +333,7 @@ def _of_sizes(manifest: Manifest, tally: Tally, bias: SizeBias | None) -> Iterat
 
 def _notes(manifest: Manifest, question: HorizonQuestion) -> Iterator[str]:
     for obstacle in manifest.obstacles:
-        yield f"nothing may be deleted by this index: {obstacle}"
+        yield f"nothing may be deleted with this index: {obstacle}"
     if question.site is None:
         yield (
             "no site is named: whether reads are recorded is not known, and they do not extend "
@@ -342,7 +343,7 @@ def _notes(manifest: Manifest, question: HorizonQuestion) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class PurgeReplayDocument:
-    """What a past cut-off would have deleted, and its later use."""
+    """Files that a past cut-off would have deleted, and their later use."""
 
     replay: Replay
     before_s: EpochS
@@ -359,14 +360,14 @@ def replay_policy(
     reads_known: bool = False,
     measure: Measure = usage_now,
 ) -> PurgeReplayDocument:
-    """Return what a policy would have deleted of an earlier index, and what became of it.
+    """Return the files of an earlier index that a policy would have deleted, and their later fate.
 
     Parameters
     ----------
     question
-        Of the earlier index.
+        Question about the earlier index.
     later
-        Directory of the later one.
+        Directory of the later index.
     before
         The cut-off; ``None``: the horizon of the target.
     reads_known
@@ -375,7 +376,7 @@ def replay_policy(
     Raises
     ------
     UsageError
-        The two are not of one file system, or the later one is not later.
+        The two indexes are of different file systems, or the later one is not later.
     RefusedError
         Nothing would have been deleted.
     """
@@ -384,7 +385,7 @@ def replay_policy(
     afterwards = load_manifest(later)
     earlier = load_manifest(question.directory)
     require_same(earlier, afterwards)
-    # As of then: an exemption that has ended since kept its files at the time.
+    # As of the earlier index: an exemption that has ended since kept its files at that time.
     then = datetime.fromtimestamp(earlier.as_of_s, UTC)
     horizon = ask_horizon(question, now=then, measure=measure)
     before_s = horizon.answer.needed.cut_off_s
@@ -394,7 +395,7 @@ def replay_policy(
         raise RefusedError(
             f"nothing would have been deleted: {horizon.answer.needed.words(earlier.as_of_s)[0]}",
             code="nothing-needed",
-            hint="give the use of then with --used and --available, or a cut-off with --before",
+            hint="give usage at that time with --used and --available, or a cut-off with --before",
         )
     with tempfile.TemporaryDirectory(prefix="trimtab-replay-") as aside:
         candidates = Path(aside, "candidates.parquet")
@@ -416,12 +417,12 @@ def require_same(earlier: Manifest, later: Manifest) -> None:
     Raises
     ------
     UsageError
-        They are not, as far as they say.
+        They are known to be of different ones.
     """
     first, other = earlier.filesystem, later.filesystem
     if earlier.root != later.root or (first and other and not first.may_be_same(other)):
         raise UsageError(
             "the two indexes are not of the same file system and root",
             code="indexes-differ",
-            hint="what became of a file is told by its identity there",
+            hint="files are followed by their identity in that file system",
         )

@@ -184,7 +184,7 @@ def horizon_chart(answer: HorizonAnswer) -> Chart | None:
 
 
 def steps_table(answer: HorizonAnswer) -> Table | None:
-    """Return the effect of each age, with the cut-offs of now and of the lists marked."""
+    """Return the effect of each age, with the current cut-off and that of the lists marked."""
     rows = {step.cut_off_hour: (step.age_s, step.freed, step.after, "") for step in answer.steps}
     for horizon, name in _cut_offs(answer):
         hour, age_s = horizon.cut_off_hour, horizon.age_s(answer.as_of_s)

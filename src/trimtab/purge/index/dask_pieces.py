@@ -79,7 +79,7 @@ def pieces(
     Parameters
     ----------
     most_bytes
-        Of a group, unless one shard has more; 0: `PIECE_BYTES`.
+        Maximum size of a group, unless one shard is larger; 0: `PIECE_BYTES`.
     """
     groups: list[list[ShardPath]] = []
     room = 0
@@ -206,12 +206,12 @@ def chosen_by_workers(
 
 @dataclass(frozen=True, slots=True)
 class TotalsPart:
-    """Who or what holds how much of some shards of an index.
+    """Totals by owner of some shards of an index.
 
     Attributes
     ----------
     manifest
-        Of the index, with these shards alone.
+        Manifest of the index, with these shards alone.
     """
 
     directory: Path

@@ -384,7 +384,7 @@ def files_to_move(directory: Path) -> MovableFiles:
     Raises
     ------
     UsageError
-        The index does not tell where files lie, or what they are.
+        The index lacks the layouts or the types of files.
     UnreadableError, DataError
         It cannot be read.
     """
@@ -392,7 +392,7 @@ def files_to_move(directory: Path) -> MovableFiles:
     lacking = [lack.value for lack in _NEEDED_TO_MOVE if lack in manifest.lacking]
     if lacking or not index_view.tells(directory, manifest, "osts"):
         raise UsageError(
-            f"the index does not tell {', '.join(lacking) or 'on which OSTs files lie'}",
+            f"the index lacks the {', '.join(lacking) or 'OSTs'} of files",
             code="index-insufficient",
             hint="scan on a client of the file system: trimtab purge scan ROOT --index DIR",
         )

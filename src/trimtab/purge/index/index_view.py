@@ -6,7 +6,7 @@ root; its bytes count once. Columns that an index lacks are null, without the sh
 Changes are new shards, and the rows of others that they replace::
 
     part-000000.parquet   part-000000.superseded-000007   delta-000007-000000.parquet
-    rows of the scan      which of them count no more      rows of now
+    rows of the scan      which of them are superseded     current rows
                      \______________ manifest.json ______________/
 
 New files have new names, and the manifest is replaced last. A kill at any moment therefore leaves

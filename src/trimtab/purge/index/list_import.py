@@ -443,7 +443,7 @@ def _mounted(root: str) -> FileSystemIdentity:
     top = root_facts(root)
     if top.trouble is not None or top.file_system is None:
         raise ToolError(
-            f"which file system is at {visible(root)} cannot be told: {top.trouble}",
+            f"the file system at {visible(root)} cannot be identified: {top.trouble}",
             code="file-system-unknown",
             hint="import on a client that has it mounted, or without --mounted",
         )

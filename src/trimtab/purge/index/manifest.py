@@ -377,7 +377,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Incremental:
-    """What an incremental scan carried over from an earlier index.
+    """Facts of an incremental scan: its base, and what it carried over from there.
 
     Attributes
     ----------

@@ -44,39 +44,39 @@ if TYPE_CHECKING:
 
 CHECKPOINT: Final = "checkpoint.json"
 _FIRST_S: Final = 1.0
-"""So long one host scans before workers do: they find directories to begin with."""
+"""Time that one host scans before workers do, so that they find directories to begin with."""
 _THREADS_OF_PART: Final = 4
-"""Of a worker by default: there are many of them."""
+"""Default threads of a worker; few, because there are many workers."""
 _LOOK_S: Final = 0.2
-_GOES_ON: Final = "what was scanned is kept: the same command goes on with the scan"
+_GOES_ON: Final = "what was scanned is kept: the same command continues the scan"
 _HANGS: Final = (
-    ". A call to the file system has not returned: it hangs, and this process is gone when it "
-    "answers, or when what hangs is unmounted (umount --force)"
+    ". A call to the file system has not returned: this process remains until the file system "
+    "answers or is unmounted (umount --force)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """How a scan goes.
+    """Options of a scan.
 
     Attributes
     ----------
     threads
-        0: as many as suit the machine.
+        Number of threads; 0: as many as suit the machine.
     checkpoint_s
-        Between the moments from which a scan that is killed goes on.
+        Seconds between two checkpoints, from which a killed scan continues.
     project, layout
-        What is asked besides: it costs a call or two for each file.
+        Whether to read these too, at a call or two per file.
     sizes
-        How sizes are learned on Lustre; elsewhere they are exact whatever is asked for.
+        Source of sizes on Lustre; elsewhere they are always exact.
     limits
-        How much is asked of the file system at most.
+        Limits of the calls to the file system.
     base
         Directory of an earlier index of the same root: only directories that changed since are
         read. ``None``: all are.
     dask
-        Scheduler whose workers scan, as `trimtab.reach.dask_worker.answering` has it; the index
-        is on storage that they share.
+        Scheduler whose workers scan, as in `trimtab.reach.dask_worker.answering`; the index is on
+        storage that they share.
     """
 
     threads: int = 0
@@ -98,28 +98,28 @@ def scan_index(
     progress: Progress | None = None,
     look: Look | None = None,
 ) -> Manifest:
-    """Return the manifest of the index that a scan makes, or goes on making.
+    """Scan, or continue a scan, and return the manifest of the index.
 
     Parameters
     ----------
     root
         Absolute path without links.
     directory
-        Where the index is to be: not there yet, empty, or left by a scan that was stopped.
+        Directory of the index: new, empty, or left by a scan that was stopped.
     look
-        Looks at the files of a sample; ``None``: those of this host's Lustre.
+        Looks at the files of a sample; ``None``: through this host's Lustre.
 
     Raises
     ------
     UsageError
-        There is an index already, or another scan's beginnings; or no incremental scan can start
-        from the earlier index.
+        There is an index already, or the beginning of another scan; or no incremental scan can
+        start from the earlier index.
     ToolError
-        The root is not what can be scanned, or a call failed; `NoAnswer` where it hangs.
+        The root cannot be scanned, or a call failed; `NoAnswer` if it hangs.
     DataError
-        What an interrupted scan left is damaged.
+        The remains of an interrupted scan are damaged.
     Interrupted
-        A signal came: the same command goes on.
+        A signal came: the same command continues.
     """
     require_answer(root, "the scan")
     top = root_facts(root)
@@ -139,7 +139,7 @@ def scan_index(
     base = _base(root, top.file_system, options)
     _prepare(directory)
     with (
-        core_errors("the scan", hint="the same command goes on; or remove what it left"),
+        core_errors("the scan", hint="the same command continues; or remove what it left"),
         _errors_of(base),
     ):
         result = _scanned(root, directory, options, progress, base, lustre=lustre)
@@ -179,7 +179,7 @@ def _scanned(
         scan = terms.scan(directory, options.checkpoint_s, base=core_base)
         return _carried_out(scan, progress, terms.stop_s(), for_s=for_s)
 
-    # A scan makes the checkpoint, or takes up one that is there; a small one ends by itself.
+    # A scan makes the checkpoint, or continues from an existing one; a small scan ends by itself.
     if options.dask and carried_out(_FIRST_S).stopped:
         threads = options.limits.threads(options.threads or _THREADS_OF_PART)
         _spread(directory, replace(terms, threads=threads), options, progress)
@@ -274,7 +274,7 @@ def _manifest(
 
 
 def _sizes(directory: Path, manifest: Manifest, mode: SizesMode, look: Look) -> Sizes:
-    """Return how sizes were learned, with the sample that tells how far listed ones are off."""
+    """Return how sizes were determined, with the sample that shows the error of listed ones."""
     import polars as pl
 
     from trimtab.purge.index.index_view import readable
@@ -303,7 +303,7 @@ def _prepare(directory: Path) -> None:
         raise UsageError(
             f"there is an index in {visible(directory)} already",
             code="index-present",
-            hint="give --index a new directory; old indexes are what replays look back at",
+            hint="give --index a new directory; replays need old indexes",
         )
 
 
@@ -350,10 +350,10 @@ def _lacking(*, project: bool, layout: bool) -> frozenset[Lack]:
 
 
 def _tells_layouts(shards: Sequence[Path]) -> bool:
-    """Return whether any file says where it lies; true of an index without regular files.
+    """Return whether any file has a layout; true for an index without regular files.
 
-    A file system that has no layouts answers as if each file had none, and a question about OSTs
-    would be answered with nothing, as if there were no files.
+    A file system without layouts answers as if each file had none, and a question about OSTs would
+    then find nothing, as if there were no files.
     """
     import polars as pl
 
@@ -362,7 +362,7 @@ def _tells_layouts(shards: Sequence[Path]) -> bool:
     if not shards:
         return True
     with readable():
-        # Of a scan that an earlier version began, the first shards lack what later ones have.
+        # If an earlier version began the scan, its first shards lack columns that later ones have.
         columns = ("type", "stripe_count")
         frame = pl.concat([pl.scan_parquet(shard, glob=False).select(columns) for shard in shards])
         files = frame.filter(pl.col("type") == "f")
@@ -373,7 +373,7 @@ def _tells_layouts(shards: Sequence[Path]) -> bool:
 
 def _notes(result: ScanResult, *, no_layouts: bool) -> Iterator[str]:
     if no_layouts:
-        yield "no file says on which OSTs it lies: layouts are asked for on Lustre"
+        yield "no file has a layout, which lists its OSTs: layouts are read on Lustre only"
     if result.elsewhere:
         yield (f"{plural(result.elsewhere, 'mount', ',')} {ELSEWHERE}")
     if result.unread_count > len(result.unread):

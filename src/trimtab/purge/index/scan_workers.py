@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 CHECKPOINT: Final = "checkpoint.json"
 PARTS: Final = "parts"
 _PART_S: Final = 5.0
-"""A part is stopped after so long; what it left is handed out again."""
+"""Time after which a part is stopped; the directories that it left are handed out again."""
 _PART_OF_SCAN: Final = 0.05
-"""In a long scan after this part of what it took so far: shards stay few and large."""
+"""In a long scan a part runs for this fraction of the time so far: shards stay few and large."""
 _FEW_S: Final = 1.0
-"""While directories are fewer than workers: somebody waits for what a part leaves."""
+"""Time of a part while directories are fewer than workers: idle workers wait for what it leaves."""
 _DIRECTORIES: Final = 2000
-"""The most that one part is given."""
+"""Maximum number of directories of one part."""
 _UNREAD: Final = 10_000
-"""Paths that could not be read are listed up to so many, and counted beyond."""
-_HINT: Final = "the same command goes on with the scan"
+"""Maximum number of unreadable paths that are listed; more are only counted."""
+_HINT: Final = "the same command continues the scan"
 
 Way = tuple[Any, str] | None
-"""A directory: the one that it lies in, and its escaped name; ``None``: the root."""
+"""A directory: its parent, and its escaped name; ``None``: the root."""
 
 
 class Left(NamedTuple):
@@ -66,12 +66,12 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartTerms:
-    """What all parts of a scan have in common.
+    """Parameters common to all parts of a scan.
 
     Attributes
     ----------
     limits
-        Of all parts together.
+        Limits for all parts together.
     """
 
     root: str
@@ -84,13 +84,13 @@ class PartTerms:
 
     @property
     def _calls_a_name(self) -> int:
-        """System calls that a name takes, about."""
+        """Approximate number of system calls for a name."""
         return 1 + sum((self.project, self.layout, self.lustre))
 
     def scan(
         self, directory: Path, checkpoint_s: float, *, share: float = 1.0, **more: Any
     ) -> NamespaceScan:
-        """Return the scan into a directory that may make a share of the calls, not begun."""
+        """Return a scan into a directory, not yet begun, that may make a share of the calls."""
         from trimtab._core import NamespaceScan
 
         return NamespaceScan(
@@ -107,24 +107,24 @@ class PartTerms:
         )
 
     def stop_s(self, share: float = 1.0) -> float:
-        """Return in what time such a scan stops, unless the file system hangs."""
+        """Return within how many seconds such a scan stops, unless the file system hangs."""
         return self.limits.stop_s(self.threads, self._calls_a_name, share)
 
 
 @dataclass(frozen=True, slots=True)
 class PartDone:
-    """What came of a part.
+    """Result of a part.
 
     Attributes
     ----------
     number
-        Of the part.
+        Number of the part.
     directory
-        Name of the one of its shards, among those of all parts.
+        Name of the directory of its shards, among those of all parts.
     shards
         Name and rows of each.
     counts, unread, started_ns, directories, left, mdts
-        As its checkpoint has them: what it saw, and what it left to read.
+        As in its checkpoint: what it saw, and what it left to read.
     """
 
     number: int
@@ -141,19 +141,19 @@ class PartDone:
 
 @dataclass(frozen=True, slots=True)
 class ScanPart:
-    """Directories to scan, by whoever has time.
+    """Directories to scan, by the first idle worker.
 
     Attributes
     ----------
     parts
         Directory in which each attempt makes its own.
     checkpoint
-        With these directories left to read, and no shards. Its device number is that of all rows:
-        each host may have its own.
+        Checkpoint with these directories left to read, and no shards. Its device number is used
+        for all rows, since each host may have its own.
     budget_s
-        After which it is stopped.
+        Time after which it is stopped.
     share
-        The part of the calls that it may make, where they are limited.
+        Share of the calls that it may make, where calls are limited.
     """
 
     number: int
@@ -164,7 +164,7 @@ class ScanPart:
     share: float
 
     def answer(self) -> PartDone:
-        """Return what is there after the time that it has.
+        """Return the result of the part after its time budget.
 
         Raises
         ------
@@ -215,7 +215,7 @@ def _pairs(lists: list[list[Any]]) -> tuple[tuple[Any, Any], ...]:
 
 @dataclass(frozen=True, slots=True)
 class SpreadProgress:
-    """How far a scan by workers is; see `trimtab._core.ScanProgress`."""
+    """Progress of a scan by workers; see `trimtab._core.ScanProgress`."""
 
     entries: int
     directories: int
@@ -229,19 +229,20 @@ class SpreadProgress:
 
 @dataclass(slots=True)
 class Frontier:
-    """What is left to read, and who has it; asked for parts like an iterator that may go on.
+    """Directories left to read, and which part has them; an iterator over parts that may resume.
 
     Attributes
     ----------
     threads
-        Returns how many threads all workers have now.
+        Returns how many threads all workers currently have.
     waiting
-        Directories of each MDT that nobody has; the newest, deepest, are handed out first, so that
-        they stay few whatever the tree, and of each MDT as many, so that all are loaded alike.
+        Directories of each MDT that no part has. The newest, deepest ones are handed out first, so
+        that they stay few whatever the tree, and equally many of each MDT, so that all are loaded
+        alike.
     handed_out
-        Those of each part that is not done.
+        Directories of each unfinished part.
     shares
-        The part of the calls that each of these may make, where they are limited.
+        Share of the calls that each of these parts may make, where calls are limited.
     """
 
     terms: PartTerms
@@ -293,24 +294,24 @@ class Frontier:
             self.waiting.setdefault(directory.mdt, []).append(directory)
 
     def done(self, number: int, left: list[Left]) -> None:
-        """Put what a part left in place of what it was given."""
+        """Replace the directories of a part by those that it left."""
         del self.handed_out[number]
         del self.shares[number]
         self.wait_for(left)
 
     def unread(self) -> list[Left]:
-        """Return what is left, handed out or not."""
+        """Return all unread directories, handed out or not."""
         lists = (*self.waiting.values(), *self.handed_out.values())
         return [directory for left in lists for directory in left]
 
 
 def counted(lists: Mapping[int, Sequence[Left]]) -> int:
-    """Return how many directories there are in all lists."""
+    """Return the number of directories in all lists."""
     return sum(map(len, lists.values()))
 
 
 def left_of(checkpoint: dict[str, Any]) -> list[Left]:
-    """Return what a checkpoint has left to read."""
+    """Return the unread directories of a checkpoint."""
     return left_in(checkpoint["directories"], checkpoint["left"], checkpoint.get("mdts"))
 
 
@@ -319,7 +320,7 @@ def left_in(
     left: Sequence[tuple[int, int]],
     mdts: Sequence[int] | None,
 ) -> list[Left]:
-    """Return what is left to read, from the lists of a checkpoint."""
+    """Return the unread directories from the lists of a checkpoint."""
     ways: list[Way] = []
     for place, (parent, name) in enumerate(directories):
         ways.append((ways[parent], name) if place else None)
@@ -384,12 +385,12 @@ def spread(
 ) -> None:
     """Work off the checkpoint of an index by the workers of a Dask scheduler.
 
-    Afterwards it is that of a scan that has ended. Where it is interrupted, it has what is done.
+    Afterwards it is the checkpoint of a finished scan; after an interruption it has the work done.
 
     Parameters
     ----------
     save_s
-        Between two checkpoints.
+        Seconds between two checkpoints.
 
     Raises
     ------
@@ -403,7 +404,7 @@ def spread(
 
 
 class _Spread:
-    """A scan that is under way: its checkpoint, and what is left."""
+    """A running scan: its checkpoint, and its unread directories."""
 
     def __init__(
         self,
@@ -464,7 +465,7 @@ class _Spread:
                     f"the shard {visible(shard.name)} of a worker is not where it wrote it: "
                     f"{error.strerror}",
                     code="index-not-shared",
-                    hint="the index has to lie on storage that all workers share",
+                    hint="put the index on storage that all workers share",
                 ) from error
             shards.append({"name": name, "rows": rows})
         checkpoint["shards"].extend(shards)
@@ -480,7 +481,7 @@ class _Spread:
         shutil.rmtree(source, ignore_errors=True)
 
     def _believed(self, done: PartDone) -> list[Left]:
-        """Return what a part left to read; refuse what is no outcome of a part that is out."""
+        """Return the directories that a part left; refuse results of no part that is out."""
         try:
             left = left_in(done.directories, done.left, done.mdts)
         except (LookupError, ValueError):
@@ -488,7 +489,7 @@ class _Spread:
         known = done.number in self._frontier.handed_out
         if left is None or not known or done.counts.keys() != self._checkpoint["counts"].keys():
             raise ToolError(
-                f"a worker sent what is no outcome of part {done.number} of the scan",
+                f"a worker sent an invalid result of part {done.number} of the scan",
                 code="answer-malformed",
                 hint=ASK_WHOSE,
             )

@@ -1,4 +1,4 @@
-"""What commands show of an index: itself, the answer to a query, and the progress of long work."""
+"""Output of commands on an index: itself, the answer to a query, and progress of long work."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ STILL_S = 10.0
 
 @contextmanager
 def watched(show: Show, *, every_s: float = 1.0) -> Iterator[Show]:
-    """Yield a display that repeats the last text with how long nothing new came.
+    """Yield a display that repeats the last text with the time since it came.
 
     The caller may be blocked in a file system call that does not return.
     """

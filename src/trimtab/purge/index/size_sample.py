@@ -166,12 +166,12 @@ _HOUR_NS = _HOUR_S * 10**9
 
 
 def size_bias(directory: Path, manifest: Manifest, rules: RulesInForce) -> SizeBias | None:
-    """Return what the sample of an index says under the rules in force; ``None`` without one.
+    """Return the estimate from an index's sample under the rules in force; ``None`` without one.
 
     Raises
     ------
     DataError
-        The sample is not what the manifest says.
+        The sample does not match the manifest.
     """
     import hashlib
 
@@ -223,7 +223,7 @@ def size_bias(directory: Path, manifest: Manifest, rules: RulesInForce) -> SizeB
 
 
 def _eligible(sample: Path, rules: RulesInForce) -> pl.DataFrame:
-    """Return which files of a sample the rules let go, and when each was last used."""
+    """Return the files of a sample that the rules allow to be deleted, with their last use."""
     from trimtab._core import select
 
     with tempfile.TemporaryDirectory(prefix="trimtab-") as directory:
@@ -237,16 +237,16 @@ def _eligible(sample: Path, rules: RulesInForce) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class ExactCandidates:
-    """What an exact look at every candidate of a plan came to.
+    """Result of determining the exact size of every candidate of a plan.
 
     Attributes
     ----------
     listed_bytes, exact_bytes
-        What the files that stay in the plan take up, by the index and now.
+        Bytes of the files that stay in the plan, by the index and now.
     gone
-        Files that are not there any more.
+        Files that no longer exist.
     unknown
-        Files of which not all servers answered: their size is unknown, and they are not planned.
+        Files whose servers did not all answer: their size is unknown, and they are not planned.
     kept
         Files that the rules keep now that size and project are known.
     """
@@ -260,7 +260,7 @@ class ExactCandidates:
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Return what people should know of it."""
+        """Yield the result as sentences for people."""
         yield (
             f"Sizes were looked at when the plan was made: {plural(self.files, 'file', ',')} take "
             f"up {format_bytes(self.exact_bytes)}; the index listed "
@@ -269,17 +269,17 @@ class ExactCandidates:
         for count, why in (
             (self.gone, "gone since the scan"),
             (self.unknown, "size unknown: not all of their servers answered"),
-            (self.kept, "kept by their size or project of now"),
+            (self.kept, "kept by their current size or project"),
         ):
             if count:
                 yield f"Left out, {why}: {plural(count, 'file', ',')}."
 
 
 def look_at_candidates(path: Path, look: Look, rules: RulesInForce) -> ExactCandidates:
-    """Give every candidate its size and project of now; return what came of it.
+    """Give every candidate its current size and project; return the result.
 
-    A file whose size nobody can say is left out: what it frees is not known, and whether it was
-    used since could not be told by its size.
+    A file of unknown size is left out: what it frees is not known, and its size could not show
+    whether it was used since.
 
     Raises
     ------
@@ -325,7 +325,7 @@ def _looked_at(
         ).alias("project"),
     )
     known = pl.col("known")
-    # Where projects are exempt, a file whose project nobody knows may be of one.
+    # Where projects are exempt, a file of unknown project may belong to one of them.
     is_exempt = pl.col("project").is_in(exempt_projects).fill_null(value=bool(exempt_projects))
     retained = known & (is_exempt | (pl.col("size_bytes") < minimum_size_bytes))
     planned = seen.filter(known & ~retained)

@@ -223,7 +223,7 @@ def frame_of(
     for mapped in mapping:
         if mapped.target == "id":
             frame = frame.with_columns(id_kind=pl.lit(mapped.unit))
-    # Splitting paths rejects b"", which stands for a value that cannot be decoded.
+    # Splitting paths rejects b"", which marks a value that cannot be decoded.
     texts_of_paths = _joined(paths)
     if "path" in paths:
         reading.take_kind(texts_of_paths)

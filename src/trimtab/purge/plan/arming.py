@@ -40,9 +40,9 @@ from trimtab.store.location import PurgePlace, prepared
 
 APPROVED: Final = "approved purge plan"
 APPROVAL_SOURCE: Final = "dashboard approval"
-"""No other entry of the log book has such a source: one that people write is of another."""
+"""Source of approvals in the log book; entries that people write have other sources."""
 CLOCKS: Final = timedelta(minutes=5)
-"""By how much the clocks of the dashboard's host and the plan's may differ."""
+"""Permitted difference between the clocks of the dashboard's host and the plan's."""
 _PURPOSE: Final = "purge approval"
 _DETAIL: Final = re.compile(
     rf"{APPROVED} (?P<plan>\S+) sha256 (?P<sha256>[0-9a-f]{{64}}) until (?P<expires>\S+)"
@@ -52,14 +52,14 @@ _DETAIL: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Approvals:
-    """What the log book has about one plan.
+    """Entries of the log book about one plan.
 
     Attributes
     ----------
     valid
         Entries that approve exactly this plan.
     forged
-        Entries that claim to, and are not signed, or not as they stand.
+        Entries that claim to, but are not signed, or were changed after signing.
     """
 
     valid: tuple[Event, ...] = ()
@@ -86,7 +86,7 @@ def signed_approval(
 
 
 def is_signed(event: Event, key: SigningKey) -> bool:
-    """Return whether an entry is an approval that was signed just as it stands."""
+    """Return whether an entry is an approval that was signed in exactly this form."""
     match = _DETAIL.fullmatch(event.detail)
     if match is None:
         return False
@@ -102,12 +102,12 @@ def claimed(events: Iterable[Event]) -> list[Event]:
 def approvals(
     events: Iterable[Event], loaded: LoadedPlan, key: SigningKey, *, site: str, now: datetime
 ) -> Approvals:
-    """Return the entries of a log book that approve exactly this plan, and those that only claim.
+    """Return the entries of a log book that approve exactly this plan, and those that claim to.
 
     Parameters
     ----------
     now
-        Of the clock of the plan's host: what was approved later than that is not valid.
+        Current time of the plan's host: later approvals are not valid.
     """
     valid: dict[str, Event] = {}
     forged: list[Event] = []
@@ -138,7 +138,7 @@ def require_approval(
     Raises
     ------
     RefusedError
-        The plan has expired, nobody approved it, or an entry only claims so.
+        The plan has expired, is not approved, or has only a forged approval.
     """
     known = approvals(events, loaded, key, site=site, now=now)
     if now >= loaded.plan.expires_at:
@@ -154,7 +154,7 @@ def require_approval(
         entry = known.forged[-1]
         raise RefusedError(
             f"the log book claims an approval of {name} ({visible(entry.source)}), which the "
-            "dashboard of this host did not sign as it stands: it was forged, altered, or copied "
+            "dashboard of this host did not sign in this form: it was forged, altered, or copied "
             "from another plan",
             code="approval-forged",
             hint="find out who can write the store",
@@ -276,16 +276,16 @@ def _name(person: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PurgeArmDocument:
-    """Who armed a plan, and from when that counts; null: a second person is missing.
+    """The persons who armed a plan, and from when that counts; null: a second person is missing.
 
     Attributes
     ----------
     by
-        Whoever did so now.
+        Person who armed it now.
     everybody
-        All who did, the first first.
+        All who armed it, in order of time.
     arming
-        What the policy asks for.
+        Requirement of the policy.
     """
 
     loaded: LoadedPlan
@@ -306,7 +306,7 @@ class PurgeArmDocument:
 
     @property
     def people(self) -> int:
-        """How many people that are known did."""
+        """Number of known persons who armed it."""
         return len({armed.person for armed in self.everybody if armed.person is not None})
 
     @property
@@ -362,24 +362,24 @@ def arm_plan(
     person: int | None = None,
     check: Callable[[LoadedPlan], object] | None = None,
 ) -> PurgeArmDocument:
-    """Return that a plan is armed from now on; it has to be published first.
+    """Arm a plan, which must be published, and return the document about it.
 
     Parameters
     ----------
     person
-        Who does so; ``None``: whoever's login led to this process.
+        Uid of the person who arms it; ``None``: the login that led to this process.
     check
-        Raises where it may not be armed.
+        Raises if the plan may not be armed.
 
     Raises
     ------
     RefusedError
-        Nobody has seen the plan yet, it expired, or it is not what was signed.
+        The plan is not published yet, expired, or is not what was signed.
     """
     loaded, _ = plan_in(directory, place.key, owner=place.owner)
     if loaded.publication is None:
         raise RefusedError(
-            "the plan is not published: whoever arms it would arm what nobody has seen",
+            "the plan is not published: it would be armed before anyone has seen it",
             code="plan-unpublished",
             hint="trimtab purge notify PLAN",
         )

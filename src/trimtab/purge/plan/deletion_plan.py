@@ -458,7 +458,7 @@ class PlanDraft:
 
 @dataclass(frozen=True, slots=True)
 class DeletionPlan(Strict):
-    """What will be deleted; immutable, as is its directory.
+    """A plan of what will be deleted; immutable, as is its directory.
 
     Attributes
     ----------
@@ -478,7 +478,7 @@ class DeletionPlan(Strict):
         What may be deleted.
     quarantine
         Name of the directory beneath the root where files are set aside; unpredictable, so that
-        nobody can create it first.
+        no one else can create it first.
     """
 
     format: int

@@ -462,9 +462,9 @@ def notify(
     Parameters
     ----------
     directory
-        Of the plan. Plans beside it are looked through for the one before.
+        Directory of the plan. Plans beside it are searched for the previous one.
     names
-        Users whose names of files are written beside their lists.
+        Users for whom the names of files are written beside their lists.
     again
         Whether mails whose fate is not known are sent once more.
     """
@@ -510,9 +510,9 @@ def names_of(directory: Path, users: Sequence[str], *, place: PurgePlace) -> tup
 
 
 def set_room_aside(loaded: LoadedPlan, previous: LoadedPlan | None) -> str | None:
-    """Make what a plan's runs need of its file system, which may be full by then; return why not.
+    """Reserve space for a plan's runs on its file system, which may fill up; return why not.
 
-    What was set aside for the plan before goes: one reserve a root is enough.
+    The reserve of the previous plan is released: one per root is enough.
     """
     plan, policy = loaded.plan, loaded.policy
     if plan.file_system.kind == "lustre":

@@ -272,7 +272,7 @@ def _fill(
 
 
 def _refuse_closed(directory: Path) -> None:
-    """Refuse a directory that users cannot reach, because nobody could read the lists."""
+    """Refuse a directory that users cannot reach, because they could not read their lists."""
     for place in (directory, *directory.parents):
         if not place.stat().st_mode & stat.S_IXOTH:
             raise RefusedError(

@@ -53,7 +53,7 @@ class PurgePlanDocument:
     Attributes
     ----------
     directory
-        Of the plan.
+        Directory of the plan.
     new_key
         Whether the site's key was made for it.
     notes
@@ -93,18 +93,18 @@ def make_plan(
     Parameters
     ----------
     look
-        Looks at each candidate, for its size and project of now; ``None``: on Lustre that of this
-        host, elsewhere nobody, since sizes of an index are exact there.
+        Looks up the current size and project of each candidate; ``None``: on Lustre that of this
+        host, elsewhere none, since sizes of an index are exact there.
 
     Raises
     ------
     RefusedError
-        There is nothing that would have to go, or nothing that may; an exempt path is not there;
-        the directories are not root's alone.
+        Nothing must be deleted, or nothing may be; an exempt path does not exist; the directories
+        are not root's alone.
     NoAnswer
         The file system hangs.
     UsageError
-        There is something at ``out`` already, or the index does not fit the policy.
+        ``out`` exists already, or the index does not fit the policy.
     """
     progress("reading the index", 0.0)
     require_answer(policy.policy.root, "the plan")
@@ -116,13 +116,13 @@ def make_plan(
     before_s = published.cut_off_s
     if before_s is None:
         raise RefusedError(
-            f"nothing has to go: {published.words(horizon.rules.as_of_s)[0]}",
+            f"nothing must be deleted: {published.words(horizon.rules.as_of_s)[0]}",
             code="nothing-needed",
             hint="a plan is made where use is, or is forecast to be, over the target",
         )
     if not published.freed.files:
         raise RefusedError(
-            "nothing may go: no file is old enough under this policy",
+            "nothing may be deleted: no file is old enough under this policy",
             code="nothing-eligible",
             hint="trimtab purge horizon --index DIR --policy FILE shows why each is kept",
         )
@@ -159,22 +159,22 @@ def signing_key(place: PurgePlace) -> tuple[SigningKey, bool]:
 def _require_files(looked: ExactCandidates) -> None:
     if not looked.files:
         raise RefusedError(
-            f"nothing may go: {' '.join(looked.sentences)}",
+            f"nothing may be deleted: {' '.join(looked.sentences)}",
             code="nothing-eligible",
             hint="see whether all targets answer: trimtab targets SITE",
         )
 
 
 def _held(question: HorizonQuestion, horizon: PurgeHorizonDocument) -> dict[int, int]:
-    """Return what each user holds, set right where a sample says that listed sizes are wrong."""
+    """Return the bytes of each user, corrected if a sample shows that listed sizes are wrong."""
     listed = held_by_users(question.directory, horizon.manifest, question.dask)
     return listed if horizon.bias is None else horizon.bias.held(listed)
 
 
 def held_by_users(directory: Path, manifest: Manifest, dask: str | None = None) -> dict[int, int]:
-    """Return what all files of each user take up, each counted once, by uid.
+    """Return the space of all files of each user, each file counted once, by uid.
 
-    Where blocks are not known their lengths stand for them, as in the rest of such an index.
+    If blocks are not known, lengths are used instead, as elsewhere for such an index.
     """
     import polars as pl
 

@@ -43,7 +43,7 @@ _LINE_MAX: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SitePlan:
-    """A plan with what became of it so far.
+    """A plan with its state so far.
 
     Attributes
     ----------
@@ -78,16 +78,16 @@ class SitePlan:
 def site_plans(
     site: Place, place: PurgePlace, events: Sequence[Event], now: datetime
 ) -> tuple[tuple[SitePlan, ...], tuple[Message, ...]]:
-    """Return the newest plans of a site, and why others, or all, cannot be shown.
+    """Return the newest plans of a site, and why others, or all of them, cannot be shown.
 
-    Every signature is checked; of an unsigned plan nothing is shown.
+    Every signature is checked; unsigned plans are not shown.
 
     Parameters
     ----------
     events
-        Of the site's log book.
+        Entries of the site's log book.
     now
-        Aware; approvals of a later time are not valid.
+        Current time, aware; later approvals are not valid.
     """
     directory = None if site.site is None else site.site.policies.purge.directory
     if directory is None:
@@ -119,7 +119,7 @@ def site_plans(
             Message(
                 "approval-forged",
                 f"an entry of the log book claims an approval of {loaded.plan.id} "
-                f"({visible(entry.source)}) that this host did not sign as it stands",
+                f"({visible(entry.source)}) that this host did not sign in this form",
             )
             for entry in known.forged
         ]
@@ -163,7 +163,7 @@ def approve(
     Parameters
     ----------
     sha256
-        Of the plan that the person saw.
+        Hash of the plan that the person saw.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def site_runs(site: Place, place: PurgePlace) -> PurgeReport:
 
 @dataclass(frozen=True, slots=True)
 class OwnList:
-    """What a published plan lists of one user.
+    """Files of one user that a published plan lists.
 
     Attributes
     ----------

@@ -5,7 +5,7 @@
     plan                              which plan; its hash says which file a row is
     shared                            the duration of a claim
     begin A · begin B                 a run of each host
-    need 40 GiB                       measured while nobody was deleting
+    need 40 GiB                       measured while no host was deleting
     claim A rows 0..999               the batch is A's: its files, bytes and users count against the
     claim B rows 1000..1999           caps and the need of all, as listed
     done  A rows 0..999               now the actual outcome counts

@@ -237,7 +237,7 @@ def _beneath(root: Path, into: Path | None) -> bytes | None:
 
 
 def leftovers_of_others(loaded: LoadedPlan, place: PurgePlace) -> tuple[str, ...]:
-    """Return what other plans left beneath the root; that it cannot be told is left as well."""
+    """Return what other plans left beneath the root, or a sentence why that is not known."""
     plan = loaded.plan
     line = plan_line(plan, loaded.sha256)
     try:
@@ -245,5 +245,5 @@ def leftovers_of_others(loaded: LoadedPlan, place: PurgePlace) -> tuple[str, ...
         files = files_aside(plan.file_system.root)
     except TrimtabError as error:
         hint = "" if error.hint is None else f" ({error.hint})"
-        return (f"what other plans left cannot be told: {error.message}{hint}",)
+        return (f"leftovers of other plans are unknown: {error.message}{hint}",)
     return leftovers(files, interrupted, plan.quarantine)

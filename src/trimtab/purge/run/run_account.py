@@ -253,14 +253,14 @@ def shortfall(result: RunResult) -> Message | None:
     )
 
 
-GOES_ON: Final = "what was deleted is in the journal: the same command goes on with the rest"
-"""What an interruption of a run leaves."""
+GOES_ON: Final = "deletions so far are in the journal: the same command continues with the rest"
+"""State after an interruption of a run."""
 
 
 def error_of(result: RunResult) -> Problem | None:
-    """Return why a run did not do what was asked; ``None`` where it did as far as it may.
+    """Return why a run did not do its work; ``None`` if it did as much as it may.
 
-    A cap that is reached and a plan without more files are how runs end.
+    Reaching a cap and the end of the plan are normal ends.
     """
     match result.reason:
         case StopReason.REFUSED:

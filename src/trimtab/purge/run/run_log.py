@@ -1,4 +1,4 @@
-"""What a run of a purge came to, in the log book of its site."""
+"""Results of purge runs in the log book of their site."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def run_logged(
     version: str,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> PurgeRunDocument:
-    """Carry a plan out as `run_plan`, and write into the site's log book what it came to.
+    """Carry a plan out as `run_plan`, and write the result into the site's log book.
 
     The site is the one that the options name, else the one site file of this host that has the
-    root. A dry run is no entry. It all stands in the run's journal whatever becomes of the log
-    book, so a trouble with that is a note of the run and not raised.
+    root. A dry run gets no entry. The run's journal has everything in any case, so a problem with
+    the log book is a note of the run and not raised.
     """
     began = utc_now()
     try:
@@ -55,10 +55,10 @@ def run_logged(
 
 
 def _entries(ran: PurgeRunDocument) -> list[tuple[EventKind, str]]:
-    """Return what is to be written of a run.
+    """Return the log-book entries of a run.
 
-    One that found nothing to delete is an entry too: only so can its absence be noticed. One that
-    was refused because its time has not come is none.
+    A run that found nothing to delete gets an entry too: only so can its absence be noticed. A run
+    that was refused because its time has not come gets none.
     """
     result, by = ran.result, f"by plan {ran.loaded.plan.id}"
     failure, entries = shortfall(result), []
@@ -76,7 +76,7 @@ def _site_of(root: str | None) -> str | None:
 
 
 def _root_in(directory: Path) -> str | None:
-    """Return the root of a plan that may be damaged: nothing rests on it but who is told."""
+    """Return the root of a plan that may be damaged; it only decides which log book is written."""
     try:
         return str(json.loads((directory / PLAN_FILE).read_bytes())["file_system"]["root"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -108,5 +108,5 @@ def _log(
                     source=JOURNAL,
                 )
     except TrimtabError as error:
-        return f"the run stands in its journal and not in the site's log book: {error.message}"
+        return f"the run is in its journal, but not in the site's log book: {error.message}"
     return None

@@ -52,17 +52,17 @@ _UNWATCHED: Final = (
 )
 _LEASE_S_MIN: Final = 1.0
 BEFORE_ALL_TIMES_S: Final = -(2**62)
-"""A cut-off that every file is too young for: what a restorer goes by."""
+"""A cut-off that every file is too young for; used when restoring."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What is asked of one run.
+    """Options of one run.
 
     Attributes
     ----------
     apply
-        Delete; else everything is done but that.
+        Delete; otherwise do everything but that.
     policy
         File of the policy in force; ``None``: the plan's own, as it was.
     whole_plan
@@ -70,11 +70,12 @@ class RunOptions:
     ends_at_s
         Seconds since 1970 at which it stops; ``None``: when it is done.
     site
-        Whose servers are asked; ``None``: those of the site file that is of the plan's file system.
+        Site whose servers are asked; ``None``: the site file of the plan's file system.
     shared
-        Other hosts may carry the plan out at once, with the same place.
+        Other hosts may carry the plan out at the same time, with the same place.
     lease_s
-        After so long another host takes over what a lost one had begun, if no run has said yet.
+        Seconds after which another host takes over what a lost one had begun; used only if no run
+        of the plan has set it yet.
     """
 
     apply: bool = False
@@ -214,9 +215,9 @@ def _carried_out(
 
 
 def _quarantines(plan: DeletionPlan, run: str) -> list[str]:
-    """Return where one of several runs at once has files aside: as it deletes, and recovers.
+    """Return the quarantines of one of several simultaneous runs: for deleting and for recovery.
 
-    Each has its own, and who takes over from it knows which: it empties and removes what is in it.
+    Each run has its own. A run that takes over from another knows and empties them.
     """
     names = (f"{run} deletes", f"{run} recovers")
     return [f"{plan.quarantine}.{sha256(n.encode()).hexdigest()[:16]}" for n in names]
@@ -226,7 +227,7 @@ def notes_of(plan: DeletionPlan, result: RunResult) -> Iterator[str]:
     """Yield errors, what a power cut brought back, and where files wait that could not go back."""
     for number, count in sorted(result.errors.items(), key=lambda error: -error[1]):
         rows = plural(count, "row", ",")
-        yield f"{rows} could not be dealt with: {os.strerror(number)}"
+        yield f"{rows} could not be processed: {os.strerror(number)}"
     if result.unwatched:
         yield _UNWATCHED
     if result.undone_rows:
@@ -239,7 +240,7 @@ def notes_of(plan: DeletionPlan, result: RunResult) -> Iterator[str]:
 
 
 def _keep_room(loaded: LoadedPlan, policy: Policy, root: int | None, result: RunResult) -> None:
-    """Set aside again what a run used up, for the next of its plan; after the last it goes."""
+    """Set space aside again for the plan's next run; after the last one release it."""
     plan, throttle = loaded.plan, policy.throttle
     ended = result.reason not in (StopReason.REFUSED, StopReason.INTERRUPTED)
     used_room = result.apply and ended

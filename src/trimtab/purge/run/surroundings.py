@@ -417,32 +417,32 @@ def remover_of(
 
 
 def _old_enough_before_s(loaded: LoadedPlan, policy: Policy) -> int:
-    """Return what the plan's rules say, or earlier where the policy's minimum age has risen."""
+    """Return the limit of the plan's rules, or an earlier one if the policy's minimum age rose."""
     rules = loaded.plan.rules
     more_s = max(0, policy.minimum_age_s - loaded.policy.minimum_age_s)
     return rules.old_enough_before_s - more_s * (1 if rules.reads_count else 2)
 
 
 _NAMED: Final = 3
-"""Most OSTs that a sentence names."""
+"""Maximum number of OSTs named in a sentence."""
 
 Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True)
 class AskedServers:
-    """The servers of a site, asked for what a run wants to know; what they say is remembered.
+    """The servers of a site, as queried by a run; answers are remembered.
 
-    Nothing here raises: a server that does not answer leaves something unknown, and a sentence.
+    Nothing here raises: a server that does not answer leaves a fact unknown, with a sentence.
 
     Attributes
     ----------
     file_system
         Lustre's name of it.
     servers
-        Who is asked, and how; ``None`` if no server is.
+        Servers to query, and how; ``None``: none.
     why_nobody
-        A sentence for people, if no server is asked.
+        Reason for people, if no server is queried.
     """
 
     file_system: str = ""
@@ -460,10 +460,10 @@ class AskedServers:
         return AskedSite(self.in_flight, self.clocks, self.keeps_deleted, self._drain.restart)
 
     def in_flight(self) -> int | None:
-        """Return how many of the objects that waited at the first look may still wait.
+        """Return the number of objects waiting at the first look that may still wait.
 
-        An MDS that falls silent while it has objects destroyed has not destroyed them: what was
-        known last holds.
+        An MDS that falls silent while it has objects destroyed may not have destroyed them: the
+        last known number is used.
         """
         space = self._ask_deleted_space("objects of deleted files are still being destroyed")
         if space is None or space.objects is None:
@@ -488,14 +488,14 @@ class AskedServers:
         return tuple(clocks)
 
     def keeps_deleted(self) -> str | None:
-        """Return which trash can would keep what a run deletes."""
+        """Return which trash can would keep deleted files."""
         space = self._ask_deleted_space("a trash can is on")
         if space is None or not space.trash_cans:
             return None
         return f"deleted files go into a trash can: {', '.join(space.trash_cans)}"
 
     def sentences(self) -> tuple[str, ...]:
-        """Return what a person should know of it, a sentence each."""
+        """Return notes for people, one sentence each."""
         if self.why_nobody is not None:
             return (self.why_nobody,)
         sentences = [
@@ -531,7 +531,7 @@ class AskedServers:
         try:
             return ask()
         except TrimtabError as error:
-            self._unknown[f"nobody could be asked about {subject}: {error.message}"] += 1
+            self._unknown[f"no server could be asked about {subject}: {error.message}"] += 1
             return None
 
 
@@ -554,13 +554,13 @@ def servers_of(
     Parameters
     ----------
     where
-        The site; ``None``: the one site file whose path has the root, if there is just one. Who
-        asks more can only be held back more, so nobody need remember to name it.
+        The site; ``None``: the one site file whose path has the root, if there is just one. A run
+        that asks servers can only be held back more, so the site need not be named.
 
     Raises
     ------
     UsageError
-        The named site is not there, or is another file system's.
+        The named site does not exist, or is another file system's.
     """
     if planned.kind != "lustre":
         return AskedServers()
@@ -571,7 +571,7 @@ def servers_of(
     if site is None:
         return AskedServers(
             why_nobody="no server of this Lustre was asked what it still destroys, nor for its "
-            "time: no site file is of it (trimtab init PATH writes one)"
+            "time: it has no site file (trimtab init PATH writes one)"
         )
     shown = visible(site.name)
     if not is_beneath(site, planned.root):

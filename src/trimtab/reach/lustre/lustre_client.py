@@ -1,4 +1,4 @@
-"""What ``lfs`` of this client knows: a file system's name, the OSTs of a file, and the pools.
+"""Data from ``lfs`` on this client: a file system's name, the OSTs of a file, and the pools.
 
 Needs no server and no network. A list of pools or members has no end marker::
 

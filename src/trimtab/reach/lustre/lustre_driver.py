@@ -128,7 +128,7 @@ class LustreDriver:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What this driver can do: read and run programs; change, if it was opened for that.
+        """Capabilities of this driver: read and run programs; change, if it was opened for that.
 
         Writing requires root or sudo on the servers.
         """

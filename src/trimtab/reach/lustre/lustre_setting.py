@@ -74,7 +74,7 @@ def _partners(view: View, target: str) -> Iterator[tuple[str, Setting | NotAvail
     if link is None:
         yield name, not_available("no-connection", f"no connection to {target} is visible")
         return
-    # The NID of a silent server stands for the server.
+    # For a silent server its NID is used as its name.
     servers = dict.fromkeys(view.server_of_nid.get(nid, nid) for nid in link.nids)
     yield name, Setting(name, " ".join(servers), link.source)
 

@@ -162,7 +162,7 @@ class ServerView:
 
     @property
     def parameters(self) -> Parameters:
-        """What ``lctl get_param`` printed."""
+        """Output of ``lctl get_param``."""
         return self._printed["parameters"]
 
     @property

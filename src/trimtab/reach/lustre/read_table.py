@@ -158,8 +158,8 @@ PURGE_PARAMETERS: Final = (
 OF_PURGE: Final[Mapping[str, Mapping[str, Any]]] = {
     "parameters": {"argv": ("lctl", "get_param", *PURGE_PARAMETERS)}
 }
-"""What a waiting purge reads from an MDS every few seconds. All users may read it, so it never uses
-sudo, whose log it would fill."""
+"""Parameters that a waiting purge reads from an MDS every few seconds. All users may read them, so
+sudo, whose log this would fill, is never used."""
 
 KERNEL_LOG_LINES: Final = (
     r"CHECKSUM|(LDISKFS|EXT4)-fs error|Aborting journal|Remounting filesystem read-only"
@@ -229,7 +229,7 @@ OF_FOLLOWING: Final[Mapping[str, Mapping[str, Any]]] = {
         "why": "whether the purge's changelog user is still registered",
     }
 }
-"""What following an index reads from an MDS each round: whether its user still exists."""
+"""Read from an MDS in each round of following an index: whether its user still exists."""
 
 _SENT: Final = ("argv", "sudo", "keep", "first_line", "each", "match")
 

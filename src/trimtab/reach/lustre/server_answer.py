@@ -80,7 +80,7 @@ class ServerAnswer:
         In the request's order.
     skipped
         Path or command to the reason it is missing: a limit, the deadline, a permission. The empty
-        name stands for all remaining files.
+        name means all remaining files.
     problem
         Why there is no answer; if set, everything else is empty.
     whole

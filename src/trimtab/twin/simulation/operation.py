@@ -65,12 +65,12 @@ def gate(fullness: Array, closed: Flags, weight: Array, gating: Gating) -> Flags
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPurge:
-    """What a purge will delete.
+    """Amount that a purge will delete.
 
     Attributes
     ----------
     over_target, over_age
-        Bytes of the whole: eligible bytes above the target, and bytes older than the maximum age.
+        Total eligible bytes above the target, and total bytes older than the maximum age.
     youngest_days
         Whole days since the last use that make a file eligible.
     """

@@ -95,7 +95,7 @@ def weighted_shares(available: Array, weight: Array, server: Integers, prio_free
         return np.zeros_like(available)
     if prio_free >= 1.0:  # no penalties: by free space only
         return np.where(has_space, available, 0.0) / float(available[has_space] @ weight[has_space])
-    # Columns of several OSTs get unique negative numbers, for servers that nobody shares.
+    # Columns of several OSTs get unique negative numbers, for servers that are not shared.
     names = np.where(weight > 1.0, -1 - np.arange(len(server)), server)
     _, at = np.unique(names, return_inverse=True)
     carried = np.bincount(at, weights=has_space.astype(float))

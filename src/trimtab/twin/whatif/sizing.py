@@ -105,7 +105,7 @@ def cases_of(peer: Peer, trimmed: Case) -> tuple[Case, Case] | None:
 
 Progress = Callable[[str, float], None]
 _RUNS_A_DAY: Final = 24
-"""Of `--daily-probe-writes`."""
+"""Runs per day assumed by `--daily-probe-writes`."""
 _CURVE: Final = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 ASSUMPTIONS: Final = (
     "This is a simulation: confirm on one real target before relying on it.",

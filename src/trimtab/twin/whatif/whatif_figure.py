@@ -349,12 +349,12 @@ class FigureCache:
 
 
 def results_file(named: str | None) -> tuple[Path | None, str | None]:
-    """Return where figures of runs are kept, and why nowhere, where nobody named a place.
+    """Return the file that keeps the figures of runs, or why the default one cannot be used.
 
     Raises
     ------
     UnreadableError
-        Nothing can be written at the place that was named.
+        The file named by the user cannot be written.
     """
     problem = "the figures of runs cannot be kept"
     try:
@@ -362,15 +362,15 @@ def results_file(named: str | None) -> tuple[Path | None, str | None]:
             file = default_results() if named is None else Path(named)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.open("ab").close()
-    except (UnreadableError, RuntimeError) as error:  # the latter where there is no home at all
+    except (UnreadableError, RuntimeError) as error:  # the latter without any home directory
         if named is not None:
             raise
-        return None, f"{error}; --results FILE keeps them, so that a sweep can be taken up again"
+        return None, f"{error}; --results FILE keeps them, so that a sweep can be resumed"
     return file, None
 
 
 def default_results(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where figures of runs are kept if nothing else is said: they can be worked out again.
+    """Return the default file for the figures of runs, in the cache: they can be computed again.
 
     Examples
     --------

@@ -284,7 +284,7 @@ def scenario_of(where: str) -> tuple[Scenario, Site | None]:
     Raises
     ------
     UsageError
-        There is none, or the site is a real one.
+        No scenario is found, or the site is a real one.
     """
     if where in preset_names() or (is_path(where) and not _is_site_file(Path(where))):
         return load_scenario(where), None

@@ -449,7 +449,7 @@ class WhatIfResult:
 
 
 def whatif_result(scenario: Scenario, swept: Swept) -> WhatIfResult:
-    """Return what is kept of a sweep."""
+    """Return the part of a sweep that is stored."""
     rows = tuple(replace(row, combination=Varied(row.combination.settings)) for row in swept.rows)
     return WhatIfResult(scenario.name, scenario.seed, replace(swept, rows=rows, runs=()))
 
@@ -472,9 +472,9 @@ class WhatIf:
     workers
         Processes; ``None``: one a processor. The figures do not depend on it.
     dask
-        As `trimtab.site.lookup.with_dask` has it.
+        As for `trimtab.site.lookup.with_dask`.
     results
-        Where figures are kept; ``None``: nowhere.
+        File that stores the figures; ``None``: they are not stored.
     """
 
     where: str
@@ -499,7 +499,8 @@ def what_if(
     Raises
     ------
     UsageError
-        There is no such scenario, setting or value, too much is asked, or Dask is not installed.
+        There is no such scenario, setting or value, the sweep is too large, or Dask is not
+        installed.
     ToolError
         A worker was killed, or the scheduler cannot be reached.
     """
@@ -521,7 +522,7 @@ def what_if(
             hint="set scenario.length for a longer one",
         )
     cases = combinations(scenario, [parse_axis(axis) for axis in question.vary], most=question.most)
-    hint = "fewer --workers need less memory; what was done is kept, so start it again"
+    hint = "fewer --workers need less memory; completed runs are stored, so start it again"
     most = len(cases) * question.seeds
     with answering(workers, dask, most=most, hint=hint) as together:
         swept = sweep(

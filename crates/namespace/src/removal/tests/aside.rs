@@ -1,4 +1,4 @@
-//! What is taken aside and what replaces it there; what lies aside, listed and put back.
+//! Files taken aside and replaced there; files in quarantine, listed and put back.
 
 use super::*;
 
@@ -198,7 +198,7 @@ fn nobody_stops_a_run_by_taking_the_name_of_its_quarantine() {
     let first = quarantines(&root).unwrap();
     assert_eq!(first.len(), 1);
     assert_ne!(first[0], b".trimtab-purge-n");
-    // The next run finds what this one left.
+    // The next run finds the leftovers of this one.
     drop(Quarantine::open(&root, b".trimtab-purge-n").unwrap());
     assert_eq!(quarantines(&root).unwrap(), first);
 }

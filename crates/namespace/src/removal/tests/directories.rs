@@ -1,4 +1,4 @@
-//! What becomes of a file whose directory is moved or removed meanwhile.
+//! Outcome of a file whose directory is moved or removed meanwhile.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn one_goes_whose_directory_was_removed_and_made_again() {
     assert_eq!(world.settle(nothing, again), Outcome::Deleted);
 }
 
-/// In the place that it was moved to the file was not the planned one.
+/// The planned file is not the one in the place that its directory was moved to.
 #[test]
 fn none_goes_whose_directory_was_moved_away_and_then_removed() {
     for (from, to) in [
@@ -42,7 +42,7 @@ fn none_goes_whose_directory_was_moved_away_and_then_removed() {
     }
 }
 
-/// The sweeper of an attack comes through the link that stands for a directory that is away.
+/// The sweeper of an attack comes through the link that replaces a directory that is away.
 #[test]
 fn none_goes_whose_directory_was_removed_while_one_above_was_away() {
     let world = World::with("users/anna/run");
@@ -77,7 +77,7 @@ fn none_goes_whose_directory_was_removed_while_away_though_the_one_above_is_back
     assert_eq!(world.stranded(), ["planned"]);
 }
 
-/// What was done on the way in one round is no matter of the next, and neighbours are none.
+/// Changes on the way in one round do not count in the next, and those of neighbours never do.
 #[test]
 fn directories_beside_the_way_and_moves_before_it_do_not_count() {
     let world = World::with("users/anna/run");

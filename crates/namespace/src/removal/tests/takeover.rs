@@ -90,7 +90,7 @@ fn whoever_is_taken_over_removes_nothing_from_then_on() {
         let (found, _) = stopped_before(step, &world);
         (found, world.content("run/file").is_some(), world.waits())
     };
-    // The other host's count is what holds, whatever the first one does later.
+    // The other host's count holds, whatever the first one does later.
     assert_eq!(found(0), (Outcome::TooYoung, true, 0));
     // The first host is about to take it, and has it open.
     assert_eq!(found(1), (Outcome::Open, true, 0));
@@ -99,7 +99,7 @@ fn whoever_is_taken_over_removes_nothing_from_then_on() {
     assert_eq!(found(4), (Outcome::Gone, false, 0));
 }
 
-/// Deletes the file; the cell is there as a kill leaves it, since nobody ended its use.
+/// Deletes the file; the cell is left as after a kill, since its use was not ended.
 fn deleted_by_one_that_is_lost(world: &World) {
     world.with_worker(&[world.row()], |mut worker, parent, _| {
         worker.round(parent, &[0]);
@@ -186,7 +186,7 @@ fn whoever_takes_over_later_finds_the_file_back() {
         worker.take(&looked, parent, Some(0)).unwrap();
         taken_over(&mut other)
     });
-    // The first that took over is lost before it could say so; its notes are there.
+    // The first that took over is lost before it could report; its notes are left.
     let names = [b".q".to_vec(), b".trimtab-purge-r".to_vec()];
     let batch = third.take_over(ROW, 1, &names).unwrap();
     let again = Outcome::TABLE[usize::from(batch.outcomes[0]) - 1].0;
