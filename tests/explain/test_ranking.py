@@ -7,11 +7,14 @@ from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
 from inspect import getsource
+from itertools import chain, combinations
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.explain.causes.contexts import context as causes_context
+from tests.explain.causes.contexts import space
 from tests.explain.contexts import hours, plain_context, plain_incident
 
 from trimtab.base.error import Message
@@ -138,19 +141,74 @@ def test_every_cause_is_told_of_exactly_once(evidence: list[list[Evidence]]) -> 
     assert result.deciding
 
 
-def unassessed(reason: Message) -> list[Cause]:
+def unassessed(*reasons: Message, likeliest: Cause | None = None) -> list[Cause]:
     """Return two causes, the likelier of which lacks what it takes."""
-    evidence = (Sign("x", Route.TIME, view=View.PROBE).not_available(reason),)
-    return [Cause("a", "the first cause", 0.1, lambda _: evidence, "look at SITE"), cause("b")]
+    evidence = tuple(Sign("x", Route.TIME, view=View.PROBE).not_available(why) for why in reasons)
+    first = likeliest or Cause("a", "the first cause", 0.1, lambda _: (), "look at SITE")
+    return [replace(first, assess=lambda _: evidence), cause("b", prior=1e-6)]
 
 
 def test_without_any_evidence_it_is_unexplained_and_says_what_is_missing() -> None:
     result = explain(plain_context(), table=unassessed(Message("no-survey", "no survey")))
     assert result.unexplained
     assert [candidate.cause for candidate in result.not_assessed] == ["a", "b"]
-    assert result.deciding.code == "not-assessed"
-    for part in ("the first cause", "no survey", "look at s"):
+    assert result.deciding.code == "survey-targets"
+    for part in ("the first cause", "no survey", "trimtab survey s"):
         assert part in result.deciding
+    assert "look at s" not in result.deciding
+
+
+MISSING = {
+    "snapshots": Message("no-snapshots", "no snapshot in these hours"),
+    "names": Message("name-missing", "no snapshot contains used_bytes"),
+    "surveys": Message("no-survey", "no surveys of single targets"),
+    "log": Message("log-empty", "the log book is empty"),
+    "runs": Message("too-few-runs", "too few runs"),
+}
+COMMANDS = {
+    "snapshots": "trimtab watch s", "names": "trimtab watch s", "surveys": "trimtab survey s",
+    "log": "trimtab event add s", "runs": "trimtab event add s",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("likeliest", TABLE, ids=lambda row: row.id)
+def test_no_experiment_is_advised_for_a_cause_that_could_not_be_assessed(likeliest: Cause) -> None:
+    experiments = [
+        text.replace("SITE", "s")
+        for row in TABLE
+        for text in (row.measurement, *dict(row.measurement_where).values())
+    ]
+    subsets = chain.from_iterable(combinations(MISSING, count) for count in range(1, 6))
+    for missing in subsets:
+        reasons = [MISSING[instrument] for instrument in missing]
+        table = unassessed(*reversed(reasons), likeliest=likeliest)
+        gathered = [(row, row.assess(plain_context())) for row in table]
+        for incident in (plain_incident(), plain_incident(**OPEN)):
+            deciding = conclude(incident, gathered).deciding
+            assert COMMANDS[missing[0]] in deciding, missing
+            assert likeliest.title in deciding
+            assert not [text for text in experiments if text in deciding]
+
+
+def test_the_step_serves_most_of_the_causes_that_could_not_be_assessed() -> None:
+    sign = Sign("x", Route.TIME, view=View.PROBE)
+
+    def blind(name: str, *missing: str) -> Cause:
+        pieces = tuple(sign.not_available(MISSING[instrument]) for instrument in missing)
+        return replace(cause(name), assess=lambda _: pieces)
+
+    table = [blind("a", "snapshots"), blind("b", "surveys"), blind("c", "log", "surveys")]
+    deciding = explain(plain_context(), table=table).deciding
+    assert deciding.code == "survey-targets"
+    assert "not assessed: b, c (no surveys of single targets)" in deciding
+
+
+def test_an_imported_list_of_full_targets_is_no_snapshot_of_the_others() -> None:
+    result = explain(causes_context(space(0.6)))
+    assert result.deciding.code == "complete-snapshots"
+    assert "trimtab watch scratch" in result.deciding
+    assert "no snapshot contains" in result.deciding
+    assert "See which targets" not in result.deciding
 
 
 OPEN = {"state": IncidentState.OPEN, "until": None}
@@ -160,8 +218,10 @@ SLOW = {"targets": ("OST0002",), **OPEN}
 @pytest.mark.parametrize(
     ("incident", "site", "advised"),
     [
-        (OPEN, {}, "take one while it lasts: trimtab snapshot s"),
-        (OPEN, {"has_site_file": False}, "trimtab event add s --kind config-change --at "),
+        (OPEN, {}, "take snapshots while it lasts: trimtab watch s (trimtab snapshot s takes"),
+        ({}, {}, "take snapshots from now on: trimtab watch s; for this one, log what changed"),
+        (OPEN, {"has_site_file": False}, "write a site file (trimtab init PATH --out FILE)"),
+        ({}, {"has_site_file": False}, "trimtab event add s --kind config-change --at "),
         ({}, {}, "trimtab import FILE"),
         (SLOW, {}, "(trimtab survey s --target OST0002)"),
         (SLOW, {"home": {"OST0002": "oss1"}}, "(trimtab survey s --server --target OST0002)"),

@@ -349,6 +349,12 @@ class Incident:
     margin: tuple[datetime, datetime] | None = None
 
 
+def series_of_incident(incident: Incident) -> str | None:
+    """Return the id of the series in which it is most visible; ``None``: no series, or a file's."""
+    key = incident.key
+    return key.id if key is not None and key.comparability else None
+
+
 @dataclass(frozen=True, slots=True)
 class LoneRun:
     """A run that failed or did not finish while those around it did: a note, not an incident.
@@ -359,11 +365,15 @@ class LoneRun:
         The probe, and its benchmark.
     at
         Start of the run, aware UTC.
+    apart
+        Settings that distinguish its series from others of its probe, as text; empty if it has no
+        other, or none is known.
     """
 
     probe: str
     kind: str
     at: datetime
+    apart: str = ""
 
 
 NOTABLE: Final = 0.05
@@ -474,5 +484,9 @@ class ExplainDocument:
 
 
 shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
-shape(Incident, inline={"key": ("probe", "metric", "unit", "apart")})
+shape(
+    Incident,
+    inline={"key": ("probe", "metric", "unit", "apart")},
+    derive={"series": (str | None, series_of_incident)},
+)
 shape(Explanation, inline={"incident": ()})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from trimtab.base.error import Message, shell_text, site_word
@@ -24,8 +25,8 @@ def deciding(
 ) -> Message:
     """Return the measurement that separates the two likeliest causes, or the next thing to check.
 
-    If no cause is likely, that is the slow target itself, else how to assess the likeliest cause
-    that could not be assessed. Suggests nothing that the site cannot do.
+    If no cause is likely, that is the slow target itself, else how to assess the causes that could
+    not be assessed. Suggests nothing that the site cannot do.
     """
     if len(shown) >= 2 and shown[0].because_of != shown[1].cause.id:
         first, second = shown[0].cause, shown[1].cause
@@ -40,19 +41,122 @@ def deciding(
     if not blind:
         advice = "" if incident.shape is Shape.MOMENT else f"; {_log_it(incident)}"
         return Message("no-evidence", f"no supporting evidence found{advice}")
-    names = enumerated((candidate.cause.title for candidate in blind), _NAMES_SHOWN)
-    reason = next((piece.reason for piece in blind[0].evidence if piece.reason is not None), None)
-    if reason is None or reason.code not in _NO_SNAPSHOTS:
-        advice = _measurement(blind[0], incident)
-    elif has_site_file and incident.until is None:
-        advice = f"take one while it lasts: trimtab snapshot {site_word(incident.site)}"
+    return _assessable(blind, incident, has_site_file=has_site_file)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What makes causes assessable, and the reasons of missing evidence that call for it."""
+
+    code: str
+    reasons: frozenset[str]
+    advice: Callable[[Incident, bool], str]
+
+
+def _assessable(blind: Sequence[Weighed], incident: Incident, *, has_site_file: bool) -> Message:
+    """Return the step that lets most of the causes be assessed that could not be.
+
+    It follows from what is missing, never from the likeliest of them: what was not looked at is no
+    candidate, and its experiment decides nothing.
+    """
+    served = {
+        step.code: [
+            (candidate, why)
+            for candidate in blind
+            if (why := _first_reason(candidate, step.reasons)) is not None
+        ]
+        for step in _STEPS
+    }
+    step = max(_STEPS, key=lambda step: len(served[step.code]))  # the first of equal ones
+    lacking = served[step.code]
+    if lacking:
+        causes, why = [candidate for candidate, _ in lacking], lacking[0][1]
     else:
-        advice = _log_it(incident)
-    why = "" if reason is None else f" ({reason})"
-    return Message("not-assessed", f"not assessed: {names}{why}; {advice}")
+        step, causes, why = _LOG, list(blind), _first_reason(blind[0], None)
+    names = enumerated((candidate.cause.title for candidate in causes), _NAMES_SHOWN)
+    reason = "" if why is None else f" ({why})"
+    advice = step.advice(incident, has_site_file)
+    return Message(step.code, f"not assessed: {names}{reason}; {advice}")
 
 
-_NO_SNAPSHOTS: Final = frozenset({"no-snapshots", "no-bad-snapshots"})
+def _first_reason(candidate: Weighed, codes: frozenset[str] | None) -> Message | None:
+    """Return the first reason of missing evidence of a cause with one of these codes, or any."""
+    reasons = (piece.reason for piece in candidate.evidence if piece.reason is not None)
+    return next((why for why in reasons if codes is None or why.code in codes), None)
+
+
+def _take_snapshots(incident: Incident, has_site_file: bool) -> str:
+    site = site_word(incident.site)
+    if not has_site_file:
+        watch = "write a site file (trimtab init PATH --out FILE), then take snapshots from now on"
+        return _and_log(f"{watch} (trimtab watch FILE)", incident)
+    if incident.until is None:
+        return (
+            f"take snapshots while it lasts: trimtab watch {site} (trimtab snapshot {site} takes "
+            "one at once)"
+        )
+    return _and_log(f"take snapshots from now on: trimtab watch {site}", incident)
+
+
+def _complete_snapshots(incident: Incident, has_site_file: bool) -> str:
+    """Return how to get what the snapshots of these hours lack, such as an imported ``lfs df``."""
+    if not has_site_file:
+        return _take_snapshots(incident, has_site_file)
+    site = site_word(incident.site)
+    return _and_log(
+        f"take complete snapshots, of servers and clients: trimtab watch {site} (trimtab snapshot "
+        f"{site} shows which machines answer)",
+        incident,
+    )
+
+
+def _survey_targets(incident: Incident, has_site_file: bool) -> str:
+    if not has_site_file:
+        text = "measure single targets (obdfilter-survey); trimtab import FILE stores the output"
+        return _and_log(text, incident)
+    when = "while it lasts" if incident.until is None else "regularly, when all is well too"
+    return _and_log(
+        f"survey single targets {when}: trimtab survey {site_word(incident.site)}", incident
+    )
+
+
+def _and_log(advice: str, incident: Incident) -> str:
+    """Return advice for the next incident with that for one that is over, which it cannot help."""
+    if incident.until is None or incident.shape is Shape.MOMENT:
+        return advice
+    return f"{advice}; for this one, {_log_it(incident)}"
+
+
+_LOG: Final = _Step(
+    "log-changes",
+    frozenset({"log-empty", "log-not-kept"}),
+    lambda incident, _: _log_it(incident),
+)
+_STEPS: Final = (
+    _Step(
+        "take-snapshots",
+        frozenset({
+            "no-snapshots", "no-bad-snapshots", "no-settings", "no-bad-value", "no-good-value",
+            "no-rate", "name-not-compared", "too-few-counts", "trims-unknown",
+        }),
+        _take_snapshots,
+    ),
+    _Step(
+        "complete-snapshots",
+        frozenset({
+            "name-missing", "name-not-available", "client-settings-unknown", "sizes-unknown",
+        }),
+        _complete_snapshots,
+    ),
+    _Step(
+        "survey-targets",
+        frozenset({"no-survey", "no-bad-survey", "no-good-survey"}),
+        _survey_targets,
+    ),
+    _LOG,
+)  # fmt: skip
+"""Of steps that serve as many causes, the first is advised."""
+
 _SITE: Final = re.compile(r"\bSITE\b")
 """Marks a measurement that names a command."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from trimtab.base.encode import shape
 from trimtab.base.finding import Finding, Severity
@@ -161,6 +162,10 @@ class SnapshotDocument:
     snapshot: SiteState
 
 
+BENCHMARK: Final = "benchmark"
+"""Name of the benchmark among the settings that distinguish series: `SeriesStatus.asked`."""
+
+
 @dataclass(frozen=True, slots=True)
 class SeriesStatus:
     """Status of one series of comparable runs: one metric of one probe.
@@ -176,8 +181,9 @@ class SeriesStatus:
     verdict, trend
         Over the last window, and over days.
     asked
-        Parameters that distinguish the series from others of its probe and benchmark: parameter to
-        value, ``None`` if not set. Empty if there is no other.
+        What distinguishes the series from others of its probe: ``benchmark`` if the probe has
+        several, then parameter to value, ``None`` if not set; ``series``, the beginning of its key,
+        if that does not suffice. Empty if there is no other.
     suspect
         A level change suspected at its last run and not confirmed yet.
     """

@@ -20,6 +20,7 @@ from trimtab.base.plain import as_dict, as_list, as_number, as_text
 from trimtab.base.run import METRIC_UNITS
 from trimtab.base.series import ChangePoint, LevelNow, series_id
 from trimtab.base.site import LIMITS
+from trimtab.base.text import series_label
 from trimtab.base.verdict import HistoryPoint, Verdict, by_metric
 from trimtab.explain.status import (
     IncidentStatus,
@@ -299,16 +300,21 @@ def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
 def incident_status(incident: KeptIncident) -> IncidentStatus:
     """Return a stored incident as a status shows it."""
     document = incident.document
+    probe, metric = as_text(document.get("probe")), as_text(document.get("metric"))
     return value_of(
         IncidentStatus,
         incident,
         cause=incident.likeliest.get("title"),
         confidence=incident.likeliest.get("confidence"),
-        probe=as_text(document.get("probe")),
-        metric=as_text(document.get("metric")),
+        probe=probe,
+        metric=metric,
         level_now=_level_of(as_dict(document.get("level_now"))),
-        series=None,
-        name="",
+        series=as_text(document.get("series")),  # not known of one that was stored earlier
+        name=(
+            ""
+            if probe is None or metric is None
+            else series_label(probe, metric, as_text(document.get("apart")) or "")
+        ),
     )
 
 
