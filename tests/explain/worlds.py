@@ -15,6 +15,7 @@ import polars as pl
 from tests.incidents.world import World
 from tests.support.kept_world import event_of
 
+from trimtab.base.failure import failure_of
 from trimtab.base.incident import Incident
 from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.series import SeriesKey
@@ -173,6 +174,7 @@ def _run_fact(run: Mapping[str, Any]) -> RunFact:
         tails=run["tails"], disbelieved=tuple(run["disbelieved"]), problem=run["problem"],
         hosts=tuple(run["hosts"]), bytes_written=run["bytes_written"],
         bytes_read=run["bytes_read"], nodes=run["nodes"], tasks=run["tasks"],
+        failure=None if run["status"] == "ok" else failure_of(run["problem"]),
     )  # fmt: skip
 
 
