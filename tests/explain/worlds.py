@@ -63,7 +63,7 @@ class WorldSource:
 
 def known_of(world: World) -> Known:
     """Return all that is known of a world, beside its snapshots."""
-    runs = tuple(_run_fact(run) for run in world.runs)
+    runs = tuple(map(_run_fact, _once(world.runs)))
     times = [run.at for run in runs]
     ends = [run.until or run.at for run in runs]
     limits = world.site["limits"]
@@ -164,6 +164,15 @@ def _bad_checksums(world: World) -> Iterator[BadChecksums]:
             before[name] = count
             if grown > 0:
                 yield BadChecksums(snapshot["at"], name, int(grown))
+
+
+def _once(runs: Iterable[Any]) -> list[Any]:
+    """Return runs without those that repeat one under another id, as the store has them."""
+    once: dict[tuple[Any, ...], Any] = {}
+    for run in runs:
+        values = tuple(sorted(run["values"].items()))
+        once.setdefault((run["probe"], run["at"], run["until"], run["status"], values), run)
+    return list(once.values())
 
 
 def _run_fact(run: Mapping[str, Any]) -> RunFact:

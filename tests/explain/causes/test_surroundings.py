@@ -546,15 +546,28 @@ def test_nodes_on_which_runs_are_well_after_the_incident_are_not_the_cause() -> 
 
 
 @pytest.mark.parametrize("size", [24, 400, 4000])
-def test_a_probe_on_random_nodes_does_not_move(size: int) -> None:
+@pytest.mark.parametrize("per_run", [1, 16])
+def test_a_probe_on_random_nodes_does_not_move(size: int, per_run: int) -> None:
     """Whether its pool is small, or so large that every run is on new nodes."""
+    nodes = [f"nid{n:05d}" for n in range(size)]
     for seed in range(30):
         chance = random.Random(seed)
-        nodes = [f"nid{n:05d}" for n in range(size)]
-        facts = on_nodes(lambda _, of=chance, nodes=nodes: tuple(sorted(of.sample(nodes, 16))))
+        facts = on_nodes(lambda _, of=chance: tuple(sorted(of.sample(nodes, per_run))))
         pieces = NODE.assess(quiet(runs=facts, of=incident(effect=0.85)))
         moves = [piece.weight for piece in pieces if piece.what.code == "nodes-changed"]
-        assert all(weight <= 0.3 for weight in moves), (seed, moves)
+        assert all(weight <= 0.5 for weight in moves), (seed, moves)
+
+
+def test_a_pool_that_moves_is_seen_in_small_runs_on_random_nodes_of_it() -> None:
+    """Two of sixty nodes a run: each is on new ones, but those before lie between the others."""
+    for seed in range(10):
+        chance = random.Random(seed)
+
+        def nodes(hour: int, chance: random.Random = chance) -> tuple[str, ...]:
+            return pool((2000 if hour >= 0 else 1000) + chance.randrange(60), size=2)
+
+        of = quiet(runs=on_nodes(nodes), of=incident(effect=0.85))
+        assert shows(NODE, of, "nodes-changed", Found.FOR).weight > 0.7
 
 
 def test_a_partition_or_tool_that_changed_alone() -> None:

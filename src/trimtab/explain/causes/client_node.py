@@ -16,6 +16,7 @@ unlikely it is to fall just there: a probe that gets random nodes of a pool neve
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -63,6 +64,7 @@ _SHOWN: Final = 60
 """Characters of a folded list of nodes."""
 
 Where = Callable[[RunFact], frozenset[str]]
+New = Callable[[frozenset[str], frozenset[str]], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,8 @@ def _nodes_changed(context: Context) -> Evidence:
     if before < 2 or len(runs) - before < 2 or len(runs) < 2 * _RUNS - 2:
         text = f"{before} runs before it began and {len(runs) - before} since name their nodes"
         return sign.missing("too-few-runs", text)
-    move = _move(context, runs, lambda run: frozenset(run.hosts))
+    moves = [_move(context, runs, _hosts, new) for new in (_share_new, _share_beyond)]
+    move = max(filter(None, moves), key=lambda each: each.weight, default=None)
     if move is None:
         text = "no move to other nodes when it began"
         return sign.weighed(text, 0.0, code="nodes-as-before")
@@ -217,7 +220,9 @@ def _place_changed(context: Context) -> Evidence:
         if before < 2 or len(placed) - before < 2 or len(placed) < 2 * _RUNS - 2:
             continue
         compared = True
-        move = _move(context, placed, lambda run, name=name: frozenset({run.place[name]}))
+        move = _move(
+            context, placed, lambda run, name=name: frozenset({run.place[name]}), _share_new
+        )
         if move is not None:
             moves[name] = move
     if not compared:
@@ -243,13 +248,19 @@ class _Move:
     weight: float
 
 
-def _move(context: Context, runs: Sequence[RunFact], where: Where) -> _Move | None:
+def _hosts(run: RunFact) -> frozenset[str]:
+    return frozenset(run.hosts)
+
+
+def _move(context: Context, runs: Sequence[RunFact], where: Where, new: New) -> _Move | None:
     """Return the move nearest to the onset after which runs stayed; ``None``: there is none.
 
     Parameters
     ----------
     runs
         As `_beside` has them, each with a place.
+    new
+        Share of the places of a run that is new to those of the runs before.
 
     Notes
     -----
@@ -257,46 +268,70 @@ def _move(context: Context, runs: Sequence[RunFact], where: Where) -> _Move | No
     the distance, or the gap between the runs beside it, times the rate of moves before. If there
     were none, it is half a move (Jeffreys) in that time and half of `_MOVED_EVERY`. So a probe that
     moves daily shows nothing by moving, and one move in a gap of weeks shows little.
+
+    Of nodes in the order of their names, all n runs before and all k since may be apart by chance,
+    if each has random ones of a pool: in two of (n + k)! / (n! k!) cases.
     """
     begin, end = _onset(context)
     until = context.incident.until or context.now
-    after = frozenset[str]().union(*(where(run) for run in runs if run.at > until))
-    known, moves, best = after, 0, None
+    known = frozenset[str]().union(*(where(run) for run in runs if run.at > until))
+    moves, best = 0, None
     for place, run in enumerate(runs):
         if run.at > until:
             break
-        is_new = _share_new(where(run), known) >= _NEW
-        if place >= _RUNS - 1 and is_new:
-            last = runs[place - 1].at
-            if run.at >= begin and last <= end and _stays(context, runs[place:], known, where):
+        # The first runs on random nodes of a pool are on new ones, whatever its size.
+        is_new = place >= _RUNS - 1 and new(where(run), known) >= _NEW
+        last = runs[place - 1].at
+        if is_new and run.at >= begin and last <= end:
+            since = [each for each in runs[place:] if each.at <= until]
+            slow = _slow_beyond(context, since, known, where, new)
+            if slow is not None:
                 apart = max(run.at - last, 2 * abs(run.at - context.incident.at))
                 seen = last - runs[0].at
                 watched = max(apart, seen if moves else seen + _MOVED_EVERY / 2)
-                chance = min(1.0, (moves + 0.5) * (apart / watched))
-                weight = max(0.0, min(MOST, math.log10(_SLOWED / chance)))
-                since = frozenset[str]().union(
-                    *(where(each) for each in runs[place:] if each.at <= until)
-                )
+                chance = (moves + 0.5) * (apart / watched)
+                if new is _share_beyond:
+                    chance += 2 / math.comb(place + slow, slow)
+                weight = max(0.0, min(MOST, math.log10(_SLOWED / min(1.0, chance))))
+                places = frozenset[str]().union(*map(where, since))
                 if best is None or weight > best.weight:
-                    best = _Move(run.at, known, since, weight)
-        # The first runs on random nodes of a pool are on new ones, whatever its size.
-        moves += place >= _RUNS - 1 and is_new
+                    best = _Move(run.at, known, places, weight)
+        # A run on random nodes of a pool is beyond the others now and then: that is no move.
+        moves += is_new and new is not _share_beyond
         known |= where(run)
     return best
 
 
-def _stays(
-    context: Context, runs: Sequence[RunFact], known: frozenset[str], where: Where
-) -> bool:  # fmt: skip
-    """Return whether the slow runs from a move on are, but for strays, where none was before."""
-    limit, until = _limit(context), context.incident.until or context.now
-    slow = [run for run in runs if run.at <= until and _is_slow(context, run, limit)]
-    stray = sum(_share_new(where(run), known) < _NEW for run in slow)
-    return len(slow) >= 2 and stray <= _STRAY * len(slow)
+def _slow_beyond(
+    context: Context, runs: Sequence[RunFact], known: frozenset[str], where: Where, new: New
+) -> int | None:
+    """Return how many slow runs there are if, but for strays, they are where none was before."""
+    limit = _limit(context)
+    slow = [run for run in runs if _is_slow(context, run, limit)]
+    stray = sum(new(where(run), known) < _NEW for run in slow)
+    return len(slow) if len(slow) >= 2 and stray <= _STRAY * len(slow) else None
 
 
 def _share_new(places: frozenset[str], known: frozenset[str]) -> float:
+    """Return the share of places that are not among the known ones."""
     return len(places - known) / len(places) if places else 0.0
+
+
+def _share_beyond(places: frozenset[str], known: frozenset[str]) -> float:
+    """Return the share of nodes before the first or behind the last known one, by name.
+
+    Small runs on random nodes of a pool are mostly on new ones, but between the others.
+    """
+    if not places or not known:
+        return 0.0
+    first, last = min(map(_in_order, known)), max(map(_in_order, known))
+    return sum(not first <= _in_order(name) <= last for name in places) / len(places)
+
+
+def _in_order(name: str) -> tuple[str | int, ...]:
+    """Return a name as a key that sorts nid9 before nid10: text and numbers in turn."""
+    parts = re.split(r"([0-9]+)", name)
+    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts))
 
 
 def _onset(context: Context) -> tuple[datetime, datetime]:
