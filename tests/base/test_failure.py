@@ -12,7 +12,9 @@ from tests.formats import of_formats
 from tests.formats.recorded import FIXTURES
 
 from trimtab.base.failure import Failure, failure_of
+from trimtab.formats import ioload
 from trimtab.formats.format_table import formats
+from trimtab.formats.measurement import OutputFile
 
 FULL = [
     path
@@ -66,6 +68,16 @@ def test_an_error_is_known_by_words_name_and_number(failure: Failure, number: in
         assert failure_of(text) is failure, text
 
 
+@pytest.mark.parametrize(("failure", "number"), ERRORS)
+def test_a_report_of_ioload_keeps_its_error(failure: Failure, number: int) -> None:
+    """Whatever it had measured before: a run is partial then."""
+    path = FIXTURES / "ioload" / "0.1.0" / "no-space.out"
+    (was, now) = (f"{os.strerror(n)} (os error {n})" for n in (errno.ENOSPC, number))
+    text = path.read_text().replace(was, now).replace('"errno":28', f'"errno":{number}')
+    (measured,) = ioload.FORMAT.read(OutputFile(path.name, text.encode()))
+    assert failure_of(measured.problem) is failure
+
+
 @pytest.mark.parametrize(
     ("text", "failure"),
     [
@@ -73,7 +85,9 @@ def test_an_error_is_known_by_words_name_and_number(failure: Failure, number: in
         ("MPI_File_write_at: Other I/O error , No space left on device", Failure.NO_SPACE),
         ("MPI_File_write_at: Other I/O error , error stack", Failure.IO_ERROR),
         ("the data read is not what was written", Failure.CORRUPT),
+        ("/scratch/data.7 holds wrong data: 9 bytes differ, the first at 0", Failure.CORRUPT),
         ("ssh: Could not resolve hostname nid0001: Name or service not known", Failure.NAMES),
+        ("nid001000: no name service", Failure.NAMES),
         ("srun: error: Unable to allocate resources: Invalid partition", Failure.LAUNCHER),
         ("nid0001: Permission denied (publickey,password).", None),
         ("ssh: nid0001: Permission denied (publickey,password).", Failure.LAUNCHER),

@@ -15,6 +15,7 @@ import polars as pl
 from tests.incidents.world import World
 from tests.support.kept_world import event_of
 
+from trimtab.base.failure import failure_of
 from trimtab.base.incident import Incident
 from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.series import SeriesKey
@@ -62,7 +63,7 @@ class WorldSource:
 
 def known_of(world: World) -> Known:
     """Return all that is known of a world, beside its snapshots."""
-    runs = tuple(_run_fact(run) for run in world.runs)
+    runs = tuple(map(_run_fact, _once(world.runs)))
     times = [run.at for run in runs]
     ends = [run.until or run.at for run in runs]
     limits = world.site["limits"]
@@ -165,6 +166,15 @@ def _bad_checksums(world: World) -> Iterator[BadChecksums]:
                 yield BadChecksums(snapshot["at"], name, int(grown))
 
 
+def _once(runs: Iterable[Any]) -> list[Any]:
+    """Return runs without those that repeat one under another id, as the store has them."""
+    once: dict[tuple[Any, ...], Any] = {}
+    for run in runs:
+        values = tuple(sorted(run["values"].items()))
+        once.setdefault((run["probe"], run["at"], run["until"], run["status"], values), run)
+    return list(once.values())
+
+
 def _run_fact(run: Mapping[str, Any]) -> RunFact:
     return RunFact(
         id=run["id"], at=run["at"], until=run["until"], probe=run["probe"],
@@ -173,6 +183,7 @@ def _run_fact(run: Mapping[str, Any]) -> RunFact:
         tails=run["tails"], disbelieved=tuple(run["disbelieved"]), problem=run["problem"],
         hosts=tuple(run["hosts"]), bytes_written=run["bytes_written"],
         bytes_read=run["bytes_read"], nodes=run["nodes"], tasks=run["tasks"],
+        failure=None if run["status"] == "ok" else failure_of(run["problem"]),
     )  # fmt: skip
 
 

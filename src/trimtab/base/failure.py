@@ -38,7 +38,7 @@ class Failure(StrEnum):
 
 
 DATA_ERRORS: Final = re.compile(
-    r"not what was written|incorrect data|data (?:mismatch|corruption)"
+    r"not what was written|(?:incorrect|wrong) data|data (?:mismatch|corruption)"
     r"|verify(?:ing)? (?:failed|bad)|verification (?:failed|error)",
     re.I,
 )
@@ -47,6 +47,7 @@ NAME_ERRORS: Final = re.compile(
     r"could not resolve|cannot resolve|unable to resolve|failed to resolve|not resolve"
     r"|name resolution|resolution of (?:host)?names?|getaddrinfo|gethostby|unknown host"
     r"|name or service not known|no address associated|nodename nor servname|servfail|nxdomain"
+    r"|no name service|name service (?:is |was )?(?:down|unavailable|not available)"
     r"|\bDNS\b|\bEAI_",
     re.I,
 )
