@@ -85,9 +85,9 @@ def series_apart(
 ) -> dict[KeptKey, dict[str, object]]:
     """Return what distinguishes the series of each probe, according to their last runs.
 
-    The keys are site and comparability; series that are alone are left out. No two series of a probe have
-    equal texts (`trimtab.base.text.levels_text`): the benchmark is named if a probe has several,
-    and the beginning of its comparability key for a series that would read like another.
+    The keys are site and comparability; series that are alone are left out. No two series of a
+    probe have equal texts (`trimtab.base.text.levels_text`): the benchmark is named if a probe has
+    several, and the beginning of its comparability key for a series that would read like another.
     """
     judged = (entry for entry in stored if last_runs[entry.key])
     differences: dict[KeptKey, dict[str, object]] = {}
