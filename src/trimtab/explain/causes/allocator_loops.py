@@ -14,8 +14,9 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.units import format_percent
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     commonest,
@@ -27,8 +28,8 @@ from trimtab.explain.causes.evidence import (
 )
 from trimtab.explain.causes.server_load import cpu_share_of_allocator, cpu_up, per_request
 from trimtab.explain.causes.trim_history import recovery_evidence
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, between_targets, breadth, expected, in_time
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Sign, between_targets, expected, in_time
 from trimtab.explain.finding_table import RATE_LIMIT
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
@@ -163,8 +164,9 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
         text = f"allocator family {name}"
         # Newer kernels keep lists of groups: fewer scans, none of them controlled by a threshold.
         return sign.weighed(
-            text, 0.0 if old else -0.3, code="allocator-family", source="allocator_family"
-        )
+            text, 0.0 if old else -0.3, code="allocator-family", source="allocator_family",
+            against=Against.CONDITION,
+        )  # fmt: skip
     shown = ", ".join(f"c{n} {value}" for n, value in sorted(values.items()))
     first, second = values.get("1", _DEFAULTS["1"]), values.get("2", _DEFAULTS["2"])
     skipped = second >= first  # c1 is skipped from the same fullness as c0: the remedy of [S1]
@@ -172,7 +174,10 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
     text += "; the useless loop is skipped" if skipped else ""
     weight = -0.6 if skipped else 0.3 if values.get("1") == _DEFAULTS["1"] else 0.0
     code = "thresholds-in-force" if skipped else "thresholds"
-    return sign.weighed(text, weight, code=code, value=shown, reference="c1 25, c2 15, c3 5")
+    return sign.weighed(
+        text, weight, code=code, value=shown, reference="c1 25, c2 15, c3 5",
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 def _threshold_values(context: Context) -> dict[str, int]:
@@ -194,7 +199,8 @@ def _full(seen: Observations) -> Evidence:
         return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source="used_bytes")
     fullest = float(bad["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     contrast = expected(fullest, _NEEDS_FULL, over=0.3, under=-0.7, scale=0.03)
-    return sign.of(contrast, source="used_bytes, available_bytes")
+    source = "used_bytes, available_bytes"
+    return sign.of(contrast, source=source, against=Against.CONDITION)
 
 
 ALLOCATOR_LOOPS: Final = Cause(
@@ -202,6 +208,7 @@ ALLOCATOR_LOOPS: Final = Cause(
     title="useless loops of the block allocator",
     prior=UNSEEN,
     assess=assess,
+    acts_on=always_at("target"),
     slows_metadata=False,
     signs=(
         "loops-in-time",

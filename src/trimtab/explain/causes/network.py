@@ -12,25 +12,19 @@ import polars as pl
 
 from trimtab.base.error import Message
 from trimtab.base.failure import DATA_ERRORS
-from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.incident import Against, Evidence, Route, Shape
 from trimtab.base.snapshot import CONNECTED, INACTIVE
 from trimtab.base.units import format_percent
-from trimtab.explain.causes.evidence import UNSEEN, beyond_chance, named, says
-from trimtab.explain.context import Cause, Context, RunFact
-from trimtab.explain.contrast import (
-    NO_BAD_RUNS,
+from trimtab.explain.breadth import (
     ON_SERVERS,
-    Contrast,
-    Sign,
     breadth,
-    expected,
-    in_time,
     kinds_of_surveys,
-    left_of,
     on_servers,
-    presence,
     survey_view,
 )
+from trimtab.explain.causes.evidence import UNSEEN, beyond_chance, named, says
+from trimtab.explain.context import Cause, Context, RunFact, always_at
+from trimtab.explain.contrast import NO_BAD_RUNS, Contrast, Sign, expected, in_time, presence
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import CLIENTS, SERVERS, TARGETS, observe
 
@@ -53,8 +47,6 @@ _LOSS: Final = 0.5
 """Loss of the server if the incident has no figure."""
 _TESTS: Final = 3
 _SATURATED: Final = 0.85
-_EXPLAINS: Final = 0.5
-"""Share of the probe's loss: targets that lost less do not explain it."""
 _CLIENTS_ALONE: Final = 0.4
 """Little: checksums, client nodes and load are visible only to clients, too."""
 _SERVERS_TOO: Final = -1.0
@@ -217,21 +209,24 @@ def _clients_against_servers(context: Context) -> Evidence:
     key = context.incident.key
     if key is not None and key.kind == ON_SERVERS:
         text = "the incident shows in a survey on the servers, below the network"
-        return sign.weighed(text, _SERVERS_TOO, code="survey-on-servers")
+        return sign.weighed(text, _SERVERS_TOO, code="survey-on-servers", against=Against.RIVAL)
     if extent.slow:
-        left, effect = left_of(context, extent.slow), context.incident.effect
         text = f"{subject}: {named(extent.slow)} also slow there"
-        little = left is not None and effect is not None and 1 - left < _EXPLAINS * (1 - effect)
-        if left is not None and little:
-            text += f", at {format_percent(left, 0)}: too little for what the probe lost"
+        if extent.left is not None and not extent.explains:
+            text += f", at {format_percent(extent.left, 0)}: too little for what the probe lost"
         return sign.weighed(
-            text, 0.0 if little else _SERVERS_TOO, code="servers-slow-too", targets=extent.slow
-        )
+            text, _SERVERS_TOO if extent.explains else 0.0, code="servers-slow-too",
+            targets=extent.slow, against=Against.RIVAL,
+        )  # fmt: skip
     if extent.level is None:
         return sign.missing("no-good-survey", "no survey of good hours to compare with")
     text = f"{subject}: its targets reach {format_percent(extent.level, 0)} of their usual rate"
-    weight = _SERVERS_TOO if extent.alike else _CLIENTS_ALONE
-    return sign.weighed(text, weight, value=extent.level, reference=1.0, unit="1")
+    weight = _CLIENTS_ALONE
+    if extent.alike:
+        weight = _SERVERS_TOO if extent.explains else 0.0
+    return sign.weighed(
+        text, weight, value=extent.level, reference=1.0, unit="1", against=Against.RIVAL
+    )
 
 
 def _connections(context: Context) -> Evidence:
@@ -349,6 +344,7 @@ NETWORK: Final = Cause(
     title="the network between clients and servers",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess_network,
+    acts_on=always_at("network"),
     signs=(
         "selftest-in-time",
         "selftest-of-line-rate",
@@ -531,6 +527,7 @@ BAD_CHECKSUMS: Final = Cause(
     title="transfers with a bad checksum",
     prior=UNSEEN,  # none of the 13 days; two in the four months after checksums were turned on
     assess=assess_bad_checksums,
+    acts_on=always_at("network"),
     signs=(
         "checksums-counted",
         "checksums-logged",

@@ -8,9 +8,10 @@ import polars as pl
 
 from trimtab.base.error import Message
 from trimtab.base.event import EventKind
-from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.incident import Against, Evidence, Route, Shape
 from trimtab.base.snapshot import CONNECTED, INACTIVE
 from trimtab.base.units import format_percent
+from trimtab.explain.breadth import breadth, survey_view
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     flags,
@@ -27,8 +28,8 @@ from trimtab.explain.causes.evidence import (
     unfinished_share,
     with_names,
 )
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, between_targets, breadth, expected, presence, survey_view
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Sign, between_targets, expected, presence
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
 
@@ -248,6 +249,7 @@ TARGET_SILENT: Final = Cause(
     title="a target that failed silently",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess_target_silent,
+    acts_on=always_at("target"),
     signs=(
         "survey-silent",
         "survey-missing",
@@ -373,6 +375,7 @@ FAILOVER: Final = Cause(
     title="failover: a server carries another's targets",
     prior=UNSEEN,
     assess=assess_failover,
+    acts_on=always_at("server"),
     signs=("away-from-home", "server-doubled", "slow-on-doubled", "event-logged"),
     measurement=(
         "Measure the targets of the doubled server beside those of another server, fail back in a "
@@ -421,9 +424,9 @@ def assess_array_degraded(context: Context) -> tuple[Evidence, ...]:
             Route.EXPECTED,
             "degraded arrays (expected: none)",
             view=View.DRIVES,
-        ).of(number, source="degraded", targets=names),
+        ).of(number, source="degraded", targets=names, against=Against.CONDITION),
         _DEGRADED_BETWEEN.of(apart, unit="1", source="degraded", targets=names),
-        _only_it(names, around.slow, degraded),
+        _only_it(names, around.slow if around.explains else (), degraded),
         rebuild,
         _media_errors(seen),
     )
@@ -439,8 +442,9 @@ def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFra
     weight = -0.5 if len(intact) > len(slow) / 2 else 0.0
     text = with_names(f"{subject}: {len(intact)} of {len(slow)}", intact)
     return sign.weighed(
-        text, weight, value=float(len(intact)), reference=float(len(slow)), targets=intact
-    )
+        text, weight, value=float(len(intact)), reference=float(len(slow)), targets=intact,
+        against=Against.RIVAL,
+    )  # fmt: skip
 
 
 def _media_errors(seen: Observations) -> Evidence:
@@ -464,6 +468,7 @@ ARRAY_DEGRADED: Final = Cause(
     title="a degraded array, or its rebuild",
     prior=UNSEEN,
     assess=assess_array_degraded,
+    acts_on=always_at("drive"),
     slows_metadata=False,
     signs=("degraded-in-time", "degraded-between-targets", "media-errors", "event-logged"),
     measurement=(

@@ -10,8 +10,9 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.error import Message
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.units import format_percent
+from trimtab.explain.breadth import breadth, survey_view
 from trimtab.explain.causes.evidence import (
     flags,
     heavier,
@@ -21,16 +22,8 @@ from trimtab.explain.causes.evidence import (
     with_names,
     writes_and_reads,
 )
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import (
-    Contrast,
-    Sign,
-    between_targets,
-    breadth,
-    expected,
-    in_time,
-    survey_view,
-)
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Contrast, Sign, between_targets, expected, in_time
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, observe
 
@@ -167,7 +160,10 @@ def _reached(context: Context, growth: _Growth) -> Evidence:
     limit = context.limits.fullness
     contrast = expected(growth.reached, limit, over=0.5, under=-0.5, scale=0.05)
     subject = f"the fullness that {named(growth.targets)} reached"
-    return _ALONE.of(contrast, subject, code="fullness-reached", targets=growth.targets)
+    return _ALONE.of(
+        contrast, subject, code="fullness-reached", targets=growth.targets,
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 def _slow_itself(context: Context, growth: _Growth) -> Evidence:
@@ -192,9 +188,11 @@ def _slow_itself(context: Context, growth: _Growth) -> Evidence:
             text, 0.7 if len(around.slow) <= 3 * len(slow) else 0.2, targets=sorted(slow)
         )
     text = f"{named(growth.targets)} not slow in the surveys: {around.reason}"
+    others = bool(around.slow) and around.explains
     return sign.weighed(
-        text, -0.7 if around.slow else -0.3, code="full-not-slow", targets=growth.targets
-    )
+        text, -0.7 if others else -0.3, code="full-not-slow", targets=growth.targets,
+        against=Against.RIVAL if others else Against.ABSENT,
+    )  # fmt: skip
 
 
 def _more_than_before(full: pl.DataFrame, growth: _Growth) -> Evidence:
@@ -228,6 +226,7 @@ TARGET_FILLING: Final = Cause(
     title="one target filling fast",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess_target_filling,
+    acts_on=always_at("target"),
     slows_metadata=False,
     signs=("filled-alone",),
     measurement=(
@@ -295,7 +294,10 @@ def _over_now(bad: pl.DataFrame, limit: float, worst: tuple[str, ...]) -> Eviden
     subject = f"{len(worst)} of {n} targets over the limit of {format_percent(limit, 0)}"
     over = 0.5 * _breadth(len(worst), n)
     contrast = expected(fullest, limit, over=over, under=_NONE_OVER, scale=0.01)
-    return _OVER_NOW.of(contrast, f"{with_names(subject, worst)}; the fullest", targets=worst)
+    return _OVER_NOW.of(
+        contrast, f"{with_names(subject, worst)}; the fullest", targets=worst,
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 def _slow_ones(context: Context, full: pl.DataFrame, worst: tuple[str, ...]) -> Evidence:
@@ -348,6 +350,7 @@ TARGETS_OVER_LIMIT: Final = Cause(
     title="targets over the fullness limit",
     prior=0.17,  # 0 to 4 of the 13 bad days, as the text is read: 2
     assess=assess_targets_over_limit,
+    acts_on=always_at("target"),
     slows_metadata=False,
     signs=("over-limit-share", "fullest-in-time", "fullness-between-targets"),
     measurement=(
