@@ -111,6 +111,8 @@ class Contrast:
         """Return both figures as text."""
         value, reference = (format_value(side, unit) for side in (self.value, self.reference))
         match self.route:
+            case Route.TIME if self.statistic:
+                return f"{value} {self.statistic} of the bad hours, {reference} of good hours"
             case Route.TIME:
                 return f"{value} in the bad hours, {reference} in good hours"
             case Route.TARGETS:

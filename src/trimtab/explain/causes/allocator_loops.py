@@ -26,7 +26,15 @@ from trimtab.explain.causes.evidence import (
     timing,
     writes_and_reads,
 )
-from trimtab.explain.causes.server_load import cpu_share_of_allocator, cpu_up, per_request
+from trimtab.explain.causes.server_load import (
+    CPU,
+    LOOPS,
+    PROFILE,
+    cpu_share_of_allocator,
+    cpu_up,
+    per_request,
+)
+from trimtab.explain.causes.target_space import FULLEST
 from trimtab.explain.causes.trim_history import recovery_evidence
 from trimtab.explain.context import Cause, Context, always_at
 from trimtab.explain.contrast import Sign, between_targets, expected, in_time
@@ -66,7 +74,9 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     return (
         *_loops(context, seen),
         _groups(seen),
-        _CPU.of(cpu_up(seen, absent=-0.5), why_not=seen.why_not("server_cpu_fraction")),
+        _CPU.of(
+            cpu_up(seen, absent=-0.5), why_not=seen.why_not("server_cpu_fraction"), quantity=CPU
+        ),
         _cpu_of_slow(context, seen),
         _profile(context),
         _thresholds(context, seen),
@@ -93,7 +103,7 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     )
     limit = expected(worst, RATE_LIMIT, over=0.6, under=-1.2, scale=RATE_LIMIT / 2)
     return (
-        _IN_TIME.of(time, targets=names),
+        _IN_TIME.of(time, targets=names, quantity=LOOPS),
         timing(context, over_limit, f"{_LOOPS} over {RATE_LIMIT:g}", view=View.TARGETS),
         _BETWEEN.of(slow, targets=names),
         _OVER_LIMIT.of(limit, f"{_LOOPS} of the worst target", targets=names),
@@ -140,7 +150,9 @@ def _profile(context: Context) -> Evidence:
     same = usual is not None and usual >= 0.7 * share and share >= _CPU_SHARE
     text = f"{subject}: {format_percent(share, 0)}{before}"
     weight = contrast.weight / 3 if same else contrast.weight
-    return sign.weighed(text, weight, value=share, reference=_CPU_SHARE, throughout=same)
+    return sign.weighed(
+        text, weight, value=share, reference=_CPU_SHARE, throughout=same, quantity=PROFILE
+    )
 
 
 def _thresholds(context: Context, seen: Observations) -> Evidence:
@@ -200,7 +212,7 @@ def _full(seen: Observations) -> Evidence:
     fullest = float(bad["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     contrast = expected(fullest, _NEEDS_FULL, over=0.3, under=-0.7, scale=0.03)
     source = "used_bytes, available_bytes"
-    return sign.of(contrast, source=source, against=Against.CONDITION)
+    return sign.of(contrast, source=source, against=Against.CONDITION, quantity=FULLEST)
 
 
 ALLOCATOR_LOOPS: Final = Cause(

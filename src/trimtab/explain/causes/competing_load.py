@@ -269,6 +269,7 @@ COMPETING_LOAD: Final = Cause(
         "Find who moves the data (lctl get_param obdfilter.*.job_stats on the servers), and run "
         "the probe again when that job has ended."
     ),
+    brings_about=("targets-over-limit", "target-filling", "few-targets-open"),
 )
 
 

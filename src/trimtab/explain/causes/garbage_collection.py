@@ -21,7 +21,14 @@ from trimtab.explain.causes.evidence import (
     latency_tail,
     writes_and_reads,
 )
-from trimtab.explain.causes.server_load import cpu_share_of_allocator, cpu_up, per_request
+from trimtab.explain.causes.server_load import (
+    CPU,
+    LOOPS,
+    PROFILE,
+    cpu_share_of_allocator,
+    cpu_up,
+    per_request,
+)
 from trimtab.explain.causes.trim_history import recovery_evidence
 from trimtab.explain.context import Cause, Context, always_at
 from trimtab.explain.contrast import Sign, between_targets, expected, in_time
@@ -138,7 +145,7 @@ def _no_cpu(seen: Observations) -> Evidence:
     rose = contrast.weight > 0
     text = f"server CPU, unused by garbage collection: {contrast.in_words('1')}"
     weight = -min(0.6, contrast.weight) if rose else 0.2
-    return sign.counted(text, weight, contrast, at=contrast.at, against=Against.RIVAL)
+    return sign.counted(text, weight, contrast, at=contrast.at, against=Against.RIVAL, quantity=CPU)
 
 
 def _no_loops(context: Context, seen: Observations) -> Evidence:
@@ -157,7 +164,9 @@ def _no_loops(context: Context, seen: Observations) -> Evidence:
         profile = Sign(
             "allocator-cpu-share", Route.EXPECTED, source="CPU profile", unit="1", view=View.SERVERS
         )
-        return profile.weighed(text, -0.5, value=share, reference=0.1, against=Against.RIVAL)
+        return profile.weighed(
+            text, -0.5, value=share, reference=0.1, against=Against.RIVAL, quantity=PROFILE
+        )
     loops = per_request(seen, "allocator_useless_loops_total")
     contrast = in_time(loops, ratio=2.0, by=0.01, absent=0.0)
     if contrast.reason is not None:
@@ -165,7 +174,7 @@ def _no_loops(context: Context, seen: Observations) -> Evidence:
         return sign.of(contrast, why_not=why, source=None)
     weight = -0.5 * min(1.0, contrast.weight) if contrast.weight > 0 else 0.0
     text = f"{subject}: {contrast.in_words()}"
-    return sign.counted(text, weight, contrast, against=Against.RIVAL)
+    return sign.counted(text, weight, contrast, against=Against.RIVAL, quantity=LOOPS)
 
 
 GARBAGE_COLLECTION: Final = Cause(

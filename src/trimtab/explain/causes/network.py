@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.error import Message
-from trimtab.base.failure import DATA_ERRORS
+from trimtab.base.failure import DATA_ERRORS, Failure
 from trimtab.base.incident import Against, Evidence, Route, Shape
 from trimtab.base.snapshot import CONNECTED, INACTIVE
 from trimtab.base.units import format_percent
@@ -23,6 +23,7 @@ from trimtab.explain.breadth import (
     survey_view,
 )
 from trimtab.explain.causes.evidence import UNSEEN, beyond_chance, named, says
+from trimtab.explain.causes.failed_runs import NO_CONNECTION, failed_with
 from trimtab.explain.context import Cause, Context, RunFact, always_at
 from trimtab.explain.contrast import NO_BAD_RUNS, Contrast, Sign, expected, in_time, presence
 from trimtab.explain.sight import View
@@ -55,6 +56,8 @@ _ERRORS: Final = 36.0
 """Per hour and server. A restarting client drops some messages, too."""
 _ERRORS_MOST: Final = 0.8
 """A failing-over or overloaded server drops messages as well."""
+_CONNECTION: Final = 0.6
+"""As for servers that restart, which look the same to a client."""
 _WORDS: Final = re.compile(
     r"\b(?:network|fabric|switch|lnet|slingshot|infiniband|omni-?path|roce|uplink|cable|nic|hca"
     r"|router|routing|link (?:down|flap\w*|degraded))\b",
@@ -81,6 +84,9 @@ def assess_network(context: Context) -> tuple[Evidence, ...]:
         _errors(context),
         _saturated(context),
         _logged(context),
+        failed_with(
+            context, NO_CONNECTION, "a lost connection", code="runs-not-connected", most=_CONNECTION
+        ),
     )
 
 
@@ -357,6 +363,7 @@ NETWORK: Final = Cause(
         "Run LNet selftest between the probe's nodes and every server, both ways, and compare with "
         "a good time or with the line rate (trimtab ladder SITE)."
     ),
+    brings_about=("failover", "target-silent"),
 )
 
 
@@ -493,7 +500,9 @@ def _read_back(context: Context) -> Evidence:
 
 def _wrong_data(run: RunFact) -> bool:
     texts = (run.problem, *run.disbelieved)
-    return any(says(text, ("data-corrupt",), DATA_ERRORS) for text in texts)
+    return run.failure is Failure.CORRUPT or any(
+        says(text, ("data-corrupt",), DATA_ERRORS) for text in texts
+    )
 
 
 def _checked(context: Context) -> Evidence:

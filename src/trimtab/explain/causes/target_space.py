@@ -10,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.error import Message
+from trimtab.base.failure import Failure
 from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.units import format_percent
 from trimtab.explain.breadth import breadth, survey_view
@@ -22,6 +23,7 @@ from trimtab.explain.causes.evidence import (
     with_names,
     writes_and_reads,
 )
+from trimtab.explain.causes.failed_runs import failed_with
 from trimtab.explain.context import Cause, Context, always_at
 from trimtab.explain.contrast import Contrast, Sign, between_targets, expected, in_time
 from trimtab.explain.sight import View
@@ -45,6 +47,10 @@ _OPEN: Final = 0.5
 _SPREADS: Final = 6.0
 """Robust standard deviations of the others' growth."""
 _SPREAD_LEAST: Final = 0.003
+_NO_SPACE: Final = 1.8
+"""Runs fail with ENOSPC where a target is full, has no inodes left or, rarely, no grant: 60 to 1.
+Half of it for a single target that fills, whose files most runs do not write."""
+_NEARLY_FULL: Final = 0.95
 _FEW: Final = 0.1
 """If more than a tenth of all targets fill this way, it is not a single one filling."""
 
@@ -85,19 +91,34 @@ def assess_target_filling(context: Context) -> tuple[Evidence, ...]:
         why = (
             seen.why_not("used_bytes", kinds=("ost", "file-system")) if not full.height else growth
         )
-        return tuple(
+        missing = (
             replace(_ALONE, subject=subject, route=route).not_available(why)
             for subject, route in (
                 (_ALONE.subject, Route.TARGETS), ("fullness reached", Route.EXPECTED),
                 ("whether it is slow", Route.TARGETS), ("onset of the growth", Route.TIME),
             )
         )  # fmt: skip
+        return (*missing, _without_space(context, full, most=_NO_SPACE / 2))
     return (
         _beyond_others(growth),
         _reached(context, growth),
         _slow_itself(context, growth),
         _more_than_before(full, growth),
         _when(context, full, growth),
+        _without_space(context, full, most=_NO_SPACE / 2),
+    )
+
+
+def _without_space(context: Context, full: pl.DataFrame, *, most: float) -> Evidence:
+    """Return whether runs failed for want of space.
+
+    Where a snapshot of the bad hours shows no target nearly full, what ran out may be inodes.
+    """
+    bad = full.filter("bad")["value"]
+    room = not bad.is_empty() and float(bad.max() or 0.0) < _NEARLY_FULL  # pyrefly: ignore[bad-argument-type]
+    most = most / 2 if room else most
+    return failed_with(
+        context, (Failure.NO_SPACE,), "no space left", code="runs-without-space", most=most
     )
 
 
@@ -253,6 +274,9 @@ _BETWEEN: Final = Sign(
     "fullness-between-targets", Route.TARGETS, f"{_OVER_LIMIT} among slow and fast",
     source=_SOURCE, unit="1", view=View.TARGETS,
 )  # fmt: skip
+FULLEST: Final = "fullest-target-at-most"
+"""Quantity: the fullest target of any snapshot of the bad hours."""
+_TYPICAL: Final = "in the median six hours"
 _FULLER: Final = 0.02
 """Two points of fullness. From 75 to 85 % full, writes lose a quarter in the simulation [S10], so
 two points cost a twentieth."""
@@ -276,7 +300,7 @@ def assess_targets_over_limit(context: Context) -> tuple[Evidence, ...]:
     if bad.is_empty():
         why = seen.why_not("used_bytes", kinds=("ost", "file-system"))
         missing = (sign.not_available(why) for sign in (_OVER_NOW, _SHARE, _BETWEEN))
-        return (*missing, writes_and_reads(context))
+        return (*missing, writes_and_reads(context), _without_space(context, full, most=_NO_SPACE))
     over = flags(full, pl.col("value") > limit)
     worst = targets_of(over)
     return (
@@ -285,18 +309,20 @@ def assess_targets_over_limit(context: Context) -> tuple[Evidence, ...]:
         timing(context, over, _OVER_LIMIT, view=View.TARGETS),
         _slow_ones(context, full, worst),
         writes_and_reads(context),
+        _without_space(context, full, most=_NO_SPACE),
     )  # fmt: skip
 
 
 def _over_now(bad: pl.DataFrame, limit: float, worst: tuple[str, ...]) -> Evidence:
     fullest = float(bad["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     n = bad["target"].n_unique()
-    subject = f"{len(worst)} of {n} targets over the limit of {format_percent(limit, 0)}"
+    subject = f"{len(worst)} of {n} targets over the limit of {format_percent(limit, 0)} at some "
+    subject += "time in the bad hours"
     over = 0.5 * _breadth(len(worst), n)
     contrast = expected(fullest, limit, over=over, under=_NONE_OVER, scale=0.01)
     return _OVER_NOW.of(
         contrast, f"{with_names(subject, worst)}; the fullest", targets=worst,
-        against=Against.CONDITION,
+        against=Against.CONDITION, quantity=FULLEST,
     )  # fmt: skip
 
 
@@ -338,11 +364,19 @@ def _over_in_time(
     if not worst:
         # A target that is fuller than before but under the limit is not over it.
         more, fuller = _not_for(more), _not_for(fuller)
-    more, fuller = _shrunk(more, of_all), _shrunk(fuller, of_all)
-    return heavier(
-        _SHARE.of(more, "share of targets over the limit", targets=worst),
-        _SHARE.of(fuller, "the fullest target", code="fullest-in-time", targets=worst),
+    more, fuller = (
+        replace(_shrunk(contrast, of_all), statistic=_TYPICAL) for contrast in (more, fuller)
     )
+    return heavier(
+        _SHARE.of(
+            more, "share of targets over the limit", targets=worst,
+            quantity="share-over-limit-in-median-stretch",
+        ),
+        _SHARE.of(
+            fuller, "the fullest target", code="fullest-in-time", targets=worst,
+            quantity="fullest-target-in-median-stretch",
+        ),
+    )  # fmt: skip
 
 
 TARGETS_OVER_LIMIT: Final = Cause(
@@ -352,7 +386,12 @@ TARGETS_OVER_LIMIT: Final = Cause(
     assess=assess_targets_over_limit,
     acts_on=always_at("target"),
     slows_metadata=False,
-    signs=("over-limit-share", "fullest-in-time", "fullness-between-targets"),
+    signs=(
+        "over-limit-share",
+        "fullest-in-time",
+        "fullness-between-targets",
+        "runs-without-space",
+    ),
     measurement=(
         "Bring one target under the limit (purge or lfs migrate, then trim it) and measure it "
         "beside one as full that is left alone."

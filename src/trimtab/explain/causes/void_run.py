@@ -404,13 +404,22 @@ def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
         return sign.not_available(NO_BAD_RUNS)
     none, before = ([run for run in runs if _is_silent(run)] for runs in (bad, good))
     share, reference = len(none) / len(bad), len(before) / len(good) if good else None
-    text = f"{len(none)} of {len(bad)} {sign.subject} in the bad hours"
-    text += "" if reference is None else f", {len(before)} of {len(good)} in the good ones"
+    failed, usual = ([run for run in runs if _has_failed(run)] for runs in (bad, good))
+    text = f"{len(failed)} of {len(bad)} {sign.subject} in the bad hours"
+    text += f", {len(none)} of them before they measured" if len(none) < len(failed) else ""
+    text += "" if reference is None else f"; {len(usual)} of {len(good)} in the good ones"
     sure = len(bad) / (len(bad) + (1 if len(none) > 1 else _ONE_RUN))
     more = share - (reference or 0.0)
     weight = _ALL_SILENT * sure * more if more > 0 else (_MEASURED * sure if not none else 0.0)
     first = none[0] if none else None
-    return sign.weighed(text, weight, first, value=share, reference=reference)
+    return sign.weighed(
+        text, weight, first, value=len(failed) / len(bad),
+        reference=len(usual) / len(good) if good else None, quantity="runs-failed",
+    )  # fmt: skip
+
+
+def _has_failed(run: RunFact) -> bool:
+    return run.status in _NOT_MEASURED or _is_silent(run)
 
 
 def _is_silent(run: RunFact) -> bool:
