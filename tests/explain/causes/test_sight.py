@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -35,7 +37,7 @@ from trimtab.explain.causes.network import NETWORK
 from trimtab.explain.context import Cause, Context
 from trimtab.explain.contrast import Sign
 from trimtab.explain.explanation import explain
-from trimtab.explain.sight import EVERYWHERE, SEES, View
+from trimtab.explain.sight import EVERYWHERE, SEES, Layer, View
 
 MANY = tuple(f"OST{n:04x}" for n in range(32))
 CHANGED = event(EventKind.CONFIG_CHANGE, BAD_FROM - HOUR / 2, "SafeRet turned on on all clients")
@@ -170,3 +172,10 @@ def test_targets_that_lost_little_do_not_clear_the_network() -> None:
     down = survey(15e9, 8e9, slow_targets=OSTS)
     of = quiet(surveys=down, of=incident(effect=0.5, until=BAD_FROM + timedelta(hours=11)))
     shows(NETWORK, of, "clients-against-servers", Found.AGAINST)
+
+
+def test_the_page_states_what_each_instrument_sees() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "explaining.md").read_text()
+    for view, layers in SEES.items():
+        cells = " | ".join("sees" if layer in layers else "-" for layer in get_args(Layer))
+        assert f"| {view.value} | {cells} |" in page
