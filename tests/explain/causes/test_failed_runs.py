@@ -194,3 +194,22 @@ def test_no_cause_brings_itself_about() -> None:
         }
 
     assert all(name not in after(name) for name in links)
+
+
+@pytest.mark.parametrize(("problem", "named"), [
+    ("ssh: Could not resolve hostname nid0007", True), ("no answer from the launcher", False),
+])  # fmt: skip
+def test_runs_that_hang_while_names_do_not_resolve_are_explained(problem: str, named: bool) -> None:
+    """Three runs never begin, two that had begun hang: one outage of the name service."""
+    facts = [fact for fact in runs(WELL, WELL) if fact.at < BAD_FROM]
+    for hour in range(5):
+        at, begun = BAD_FROM + hour * HOUR, hour in (1, 3)
+        status = RunStatus.UNFINISHED if begun else RunStatus.NOT_STARTED
+        text = "ended by its deadline" if begun else problem
+        facts.append(replace(run(at, status=status, problem=text), failure=failure_of(text)))
+    of = context(
+        runs=facts, of=incident(Shape.DIP, effect=None, until=BAD_FROM + 4 * HOUR),
+        bad=(Period(BAD_FROM, BAD_FROM + 4.5 * HOUR),),
+    )  # fmt: skip
+    result = explain(of)
+    assert (result.likeliest is not None and result.likeliest.cause == "launch-failure") == named

@@ -460,7 +460,9 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
             text, -0.8 * len(explained) / (len(explained) + 1), code="other-words", value=0.0
         )
     # Relative to all bad runs: two failed launches do not explain ten slow runs.
-    share = len({run.id for run in (*names, *launcher, *some)}) / len(bad)
+    # Without names a run that has started hangs until its deadline: that explains it as well.
+    waiting = [run for run in bad if names and run.status is RunStatus.UNFINISHED]
+    share = len({run.id for run in (*names, *launcher, *some, *waiting)}) / len(bad)
     usually = sum(_speaks(run) for run in good) / len(good) if good else 0.0
     text = f"{len(some)} of {len(bad)} runs report {kind}: {some[0].problem}"[:240]
     sure = len(some) / (len(some) + 0.5)
@@ -499,7 +501,7 @@ def _measured(context: Context, bad: Sequence[RunFact], good: Sequence[RunFact])
     if not bad:
         return sign.not_available(NO_BAD_RUNS)
     hung = [run for run in bad if run.status is RunStatus.UNFINISHED and not _speaks(run)]
-    if hung:
+    if hung and not any(NAME_ERRORS.search(run.problem or "") for run in bad):
         # They were started, then waited for the file system.
         text = f"{len(hung)} of {len(bad)} runs started but did not finish in time"
         return sign.weighed(text, -1.5 * len(hung) / len(bad), against=Against.RIVAL)
