@@ -197,8 +197,8 @@ def _noise(good: pl.DataFrame) -> tuple[float, float]:
     well = pl.col("share").quantile(_WELL_QUANTILE).over("run", "metric")
     # A rate is part of its own median, which makes deviations too small by about (n - 1) / n.
     depth = -(pl.col("share") / well).log() * pl.col("n") / (pl.col("n") - 1)
-    found: list[float] = shares.select(depth).to_series().to_list()
-    depths = sorted((value for value in found if math.isfinite(value)), reverse=True)
+    all_depths: list[float] = shares.select(depth).to_series().to_list()
+    depths = sorted((value for value in all_depths if math.isfinite(value)), reverse=True)
     if len(depths) < _TAIL_ROWS:
         return share, sigmas * _SCATTER
     count = max(3, math.ceil(_TAIL_SHARE * len(depths)))
