@@ -15,17 +15,9 @@ from tests.explain.contexts import hours, plain_context
 
 from trimtab.base.error import Message, code_of
 from trimtab.base.incident import Found, Route
+from trimtab.explain.breadth import Breadth, breadth
 from trimtab.explain.context import READINGS, SETTINGS, SURVEYS, Telemetry
-from trimtab.explain.contrast import (
-    MOST,
-    Breadth,
-    Sign,
-    between_targets,
-    breadth,
-    expected,
-    in_time,
-    presence,
-)
+from trimtab.explain.contrast import MOST, Sign, between_targets, expected, in_time, presence
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import CLIENTS, MDTS, OSTS, SERVERS, observe
 

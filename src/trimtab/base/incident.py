@@ -454,6 +454,25 @@ class Explanation:
         """The cause that is named; ``None`` if unexplained."""
         return self.causes[0] if self.causes and not self.unexplained else None
 
+    @property
+    def chain(self) -> tuple[Assessment, ...]:
+        """The cause that is named, then what led to it, as far as that is listed."""
+        listed = {cause.cause: cause for cause in self.causes}
+        chain: list[Assessment] = []
+        link = self.likeliest
+        while link is not None and link not in chain:
+            chain.append(link)
+            link = listed.get(link.because_of or "")
+        return tuple(chain)
+
+    @property
+    def chain_text(self) -> str:
+        """The titles of the chain; empty if unexplained.
+
+        "targets over the fullness limit, because of load of other jobs".
+        """
+        return ", because of ".join(cause.title for cause in self.chain)
+
 
 @dataclass(frozen=True, slots=True)
 class IncidentsDocument:

@@ -34,9 +34,9 @@ from trimtab.base.incident import (
     Shape,
 )
 from trimtab.base.run import RunStatus
+from trimtab.explain.breadth import breadth, surveys_within
 from trimtab.explain.causes import TABLE
 from trimtab.explain.context import Cause, Context, RunFact
-from trimtab.explain.contrast import breadth, surveys_within
 from trimtab.explain.next_step import deciding
 from trimtab.explain.telemetry_frame import OSTS, observe
 from trimtab.explain.weighing import Weighed, weigh

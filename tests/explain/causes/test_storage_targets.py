@@ -162,7 +162,9 @@ def test_far_from_its_limit_it_matters_less() -> None:
 
 def test_two_targets_are_too_few_to_tell() -> None:
     of = sound(but=("used_bytes", "available_bytes"))
-    assert all(piece.found is Found.NOT_AVAILABLE for piece in FILLING.assess(of))
+    *of_targets, of_runs = FILLING.assess(of)
+    assert all(piece.found is Found.NOT_AVAILABLE for piece in of_targets)
+    assert of_runs.found is Found.NEUTRAL
 
 
 # `few-targets-open`: targets closed to new files, by whom, and why.

@@ -14,6 +14,7 @@ from trimtab.explain.causes import (
     client_node,
     competing_load,
     configuration_change,
+    failed_runs,
     garbage_collection,
     network,
     open_targets,
@@ -49,5 +50,6 @@ TABLE: Final[tuple[Cause, ...]] = (
     void_run.LAUNCH_FAILURE,
     void_run.WORKLOAD_MISMATCH,
     void_run.CACHED_READ,
+    failed_runs.QUOTA_REACHED,
     network.BAD_CHECKSUMS,
 )

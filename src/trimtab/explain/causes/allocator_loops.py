@@ -14,8 +14,9 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.units import format_percent
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     commonest,
@@ -25,10 +26,18 @@ from trimtab.explain.causes.evidence import (
     timing,
     writes_and_reads,
 )
-from trimtab.explain.causes.server_load import cpu_share_of_allocator, cpu_up, per_request
+from trimtab.explain.causes.server_load import (
+    CPU,
+    LOOPS,
+    PROFILE,
+    cpu_share_of_allocator,
+    cpu_up,
+    per_request,
+)
+from trimtab.explain.causes.target_space import FULLEST
 from trimtab.explain.causes.trim_history import recovery_evidence
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, between_targets, breadth, expected, in_time
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Sign, between_targets, expected, in_time
 from trimtab.explain.finding_table import RATE_LIMIT
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
@@ -65,7 +74,9 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     return (
         *_loops(context, seen),
         _groups(seen),
-        _CPU.of(cpu_up(seen, absent=-0.5), why_not=seen.why_not("server_cpu_fraction")),
+        _CPU.of(
+            cpu_up(seen, absent=-0.5), why_not=seen.why_not("server_cpu_fraction"), quantity=CPU
+        ),
         _cpu_of_slow(context, seen),
         _profile(context),
         _thresholds(context, seen),
@@ -92,7 +103,7 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     )
     limit = expected(worst, RATE_LIMIT, over=0.6, under=-1.2, scale=RATE_LIMIT / 2)
     return (
-        _IN_TIME.of(time, targets=names),
+        _IN_TIME.of(time, targets=names, quantity=LOOPS),
         timing(context, over_limit, f"{_LOOPS} over {RATE_LIMIT:g}", view=View.TARGETS),
         _BETWEEN.of(slow, targets=names),
         _OVER_LIMIT.of(limit, f"{_LOOPS} of the worst target", targets=names),
@@ -139,7 +150,9 @@ def _profile(context: Context) -> Evidence:
     same = usual is not None and usual >= 0.7 * share and share >= _CPU_SHARE
     text = f"{subject}: {format_percent(share, 0)}{before}"
     weight = contrast.weight / 3 if same else contrast.weight
-    return sign.weighed(text, weight, value=share, reference=_CPU_SHARE, throughout=same)
+    return sign.weighed(
+        text, weight, value=share, reference=_CPU_SHARE, throughout=same, quantity=PROFILE
+    )
 
 
 def _thresholds(context: Context, seen: Observations) -> Evidence:
@@ -163,8 +176,9 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
         text = f"allocator family {name}"
         # Newer kernels keep lists of groups: fewer scans, none of them controlled by a threshold.
         return sign.weighed(
-            text, 0.0 if old else -0.3, code="allocator-family", source="allocator_family"
-        )
+            text, 0.0 if old else -0.3, code="allocator-family", source="allocator_family",
+            against=Against.CONDITION,
+        )  # fmt: skip
     shown = ", ".join(f"c{n} {value}" for n, value in sorted(values.items()))
     first, second = values.get("1", _DEFAULTS["1"]), values.get("2", _DEFAULTS["2"])
     skipped = second >= first  # c1 is skipped from the same fullness as c0: the remedy of [S1]
@@ -172,7 +186,10 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
     text += "; the useless loop is skipped" if skipped else ""
     weight = -0.6 if skipped else 0.3 if values.get("1") == _DEFAULTS["1"] else 0.0
     code = "thresholds-in-force" if skipped else "thresholds"
-    return sign.weighed(text, weight, code=code, value=shown, reference="c1 25, c2 15, c3 5")
+    return sign.weighed(
+        text, weight, code=code, value=shown, reference="c1 25, c2 15, c3 5",
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 def _threshold_values(context: Context) -> dict[str, int]:
@@ -194,7 +211,8 @@ def _full(seen: Observations) -> Evidence:
         return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source="used_bytes")
     fullest = float(bad["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     contrast = expected(fullest, _NEEDS_FULL, over=0.3, under=-0.7, scale=0.03)
-    return sign.of(contrast, source="used_bytes, available_bytes")
+    source = "used_bytes, available_bytes"
+    return sign.of(contrast, source=source, against=Against.CONDITION, quantity=FULLEST)
 
 
 ALLOCATOR_LOOPS: Final = Cause(
@@ -202,6 +220,7 @@ ALLOCATOR_LOOPS: Final = Cause(
     title="useless loops of the block allocator",
     prior=UNSEEN,
     assess=assess,
+    acts_on=always_at("target"),
     slows_metadata=False,
     signs=(
         "loops-in-time",

@@ -28,7 +28,7 @@ from trimtab.explain.causes.evidence import (
     typical,
     with_circumstance,
 )
-from trimtab.explain.context import Cause, Context, RunFact
+from trimtab.explain.context import Cause, Context, RunFact, always_at
 from trimtab.explain.contrast import Sign, in_time
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import MDTS, OSTS, SERVERS, TARGETS, holds, marked, observe
@@ -263,11 +263,13 @@ COMPETING_LOAD: Final = Cause(
     title="load of other jobs",
     prior=UNSEEN,  # [S1] names none of the 13 days so: equal to the others not named
     assess=assess_competing_load,
+    acts_on=always_at("network", "server", "target"),
     signs=("load-in-time", "load-of-reach"),
     measurement=(
         "Find who moves the data (lctl get_param obdfilter.*.job_stats on the servers), and run "
         "the probe again when that job has ended."
     ),
+    brings_about=("targets-over-limit", "target-filling", "few-targets-open"),
 )
 
 
@@ -389,6 +391,7 @@ METADATA_LOAD: Final = Cause(
     title="load on the metadata servers",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess_metadata_load,
+    acts_on=always_at("server"),
     signs=("metadata-operations",),
     measurement=(
         "Find the jobs (lctl get_param mdt.*.job_stats on each MDS) and run mdtest in directories "

@@ -22,7 +22,7 @@ import polars as pl
 
 from trimtab.base.error import code_of
 from trimtab.base.event import Event, EventKind
-from trimtab.base.incident import Evidence, Found, Route, Shape
+from trimtab.base.incident import Against, Evidence, Found, Route, Shape
 from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.units import enumerated, format_duration, format_percent
 from trimtab.explain.context import SETTINGS, SURVEYS, Context, RunFact, once
@@ -425,7 +425,8 @@ def disks(context: Context) -> Evidence | None:
     if values.is_empty() or not values.str.starts_with("1").all():
         return None
     sign = Sign("targets-on-disks", Route.EXPECTED, source="queue/rotational", view=View.SETTINGS)
-    return sign.weighed("the targets are on disks, which need no trim and collect no garbage", -2.0)
+    text = "the targets are on disks, which need no trim and collect no garbage"
+    return sign.weighed(text, -2.0, against=Against.CONDITION)
 
 
 def names_are_stable(frame: pl.DataFrame) -> bool:

@@ -12,18 +12,26 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.units import format_percent
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     disks,
     latency_tail,
     writes_and_reads,
 )
-from trimtab.explain.causes.server_load import cpu_share_of_allocator, cpu_up, per_request
+from trimtab.explain.causes.server_load import (
+    CPU,
+    LOOPS,
+    PROFILE,
+    cpu_share_of_allocator,
+    cpu_up,
+    per_request,
+)
 from trimtab.explain.causes.trim_history import recovery_evidence
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, between_targets, breadth, expected, in_time
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Sign, between_targets, expected, in_time
 from trimtab.explain.drive_finding import AMPLIFICATION_LIMIT
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
@@ -114,7 +122,9 @@ def _full(seen: Observations) -> Evidence:
     per_target = bad.group_by("target").agg(pl.max("value"))
     high = float(per_target["value"].quantile(0.75) or 0.0)
     contrast = expected(high, _KNEE, over=0.3, under=-0.6, scale=0.05)
-    return sign.of(contrast, subject="fullness of the fuller quarter of targets")
+    return sign.of(
+        contrast, subject="fullness of the fuller quarter of targets", against=Against.CONDITION
+    )
 
 
 def _no_cpu(seen: Observations) -> Evidence:
@@ -135,7 +145,7 @@ def _no_cpu(seen: Observations) -> Evidence:
     rose = contrast.weight > 0
     text = f"server CPU, unused by garbage collection: {contrast.in_words('1')}"
     weight = -min(0.6, contrast.weight) if rose else 0.2
-    return sign.counted(text, weight, contrast, at=contrast.at)
+    return sign.counted(text, weight, contrast, at=contrast.at, against=Against.RIVAL, quantity=CPU)
 
 
 def _no_loops(context: Context, seen: Observations) -> Evidence:
@@ -154,14 +164,17 @@ def _no_loops(context: Context, seen: Observations) -> Evidence:
         profile = Sign(
             "allocator-cpu-share", Route.EXPECTED, source="CPU profile", unit="1", view=View.SERVERS
         )
-        return profile.weighed(text, -0.5, value=share, reference=0.1)
+        return profile.weighed(
+            text, -0.5, value=share, reference=0.1, against=Against.RIVAL, quantity=PROFILE
+        )
     loops = per_request(seen, "allocator_useless_loops_total")
     contrast = in_time(loops, ratio=2.0, by=0.01, absent=0.0)
     if contrast.reason is not None:
         why = seen.why_not("allocator_useless_loops_total", kinds=OSTS)
         return sign.of(contrast, why_not=why, source=None)
     weight = -0.5 * min(1.0, contrast.weight) if contrast.weight > 0 else 0.0
-    return sign.counted(f"{subject}: {contrast.in_words()}", weight, contrast)
+    text = f"{subject}: {contrast.in_words()}"
+    return sign.counted(text, weight, contrast, against=Against.RIVAL, quantity=LOOPS)
 
 
 GARBAGE_COLLECTION: Final = Cause(
@@ -169,6 +182,7 @@ GARBAGE_COLLECTION: Final = Cause(
     title="garbage collection in the drives during writes",
     prior=UNSEEN,
     assess=assess,
+    acts_on=always_at("drive"),
     slows_metadata=False,
     signs=(
         "amplification-in-time",

@@ -11,26 +11,21 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.error import Message
-from trimtab.base.failure import DATA_ERRORS
-from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.failure import DATA_ERRORS, Failure
+from trimtab.base.incident import Against, Evidence, Route, Shape
 from trimtab.base.snapshot import CONNECTED, INACTIVE
 from trimtab.base.units import format_percent
-from trimtab.explain.causes.evidence import UNSEEN, beyond_chance, named, says
-from trimtab.explain.context import Cause, Context, RunFact
-from trimtab.explain.contrast import (
-    NO_BAD_RUNS,
+from trimtab.explain.breadth import (
     ON_SERVERS,
-    Contrast,
-    Sign,
     breadth,
-    expected,
-    in_time,
     kinds_of_surveys,
-    left_of,
     on_servers,
-    presence,
     survey_view,
 )
+from trimtab.explain.causes.evidence import UNSEEN, beyond_chance, named, says
+from trimtab.explain.causes.failed_runs import NO_CONNECTION, failed_with
+from trimtab.explain.context import Cause, Context, RunFact, always_at
+from trimtab.explain.contrast import NO_BAD_RUNS, Contrast, Sign, expected, in_time, presence
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import CLIENTS, SERVERS, TARGETS, observe
 
@@ -53,8 +48,6 @@ _LOSS: Final = 0.5
 """Loss of the server if the incident has no figure."""
 _TESTS: Final = 3
 _SATURATED: Final = 0.85
-_EXPLAINS: Final = 0.5
-"""Share of the probe's loss: targets that lost less do not explain it."""
 _CLIENTS_ALONE: Final = 0.4
 """Little: checksums, client nodes and load are visible only to clients, too."""
 _SERVERS_TOO: Final = -1.0
@@ -63,6 +56,8 @@ _ERRORS: Final = 36.0
 """Per hour and server. A restarting client drops some messages, too."""
 _ERRORS_MOST: Final = 0.8
 """A failing-over or overloaded server drops messages as well."""
+_CONNECTION: Final = 0.6
+"""As for servers that restart, which look the same to a client."""
 _WORDS: Final = re.compile(
     r"\b(?:network|fabric|switch|lnet|slingshot|infiniband|omni-?path|roce|uplink|cable|nic|hca"
     r"|router|routing|link (?:down|flap\w*|degraded))\b",
@@ -89,6 +84,9 @@ def assess_network(context: Context) -> tuple[Evidence, ...]:
         _errors(context),
         _saturated(context),
         _logged(context),
+        failed_with(
+            context, NO_CONNECTION, "a lost connection", code="runs-not-connected", most=_CONNECTION
+        ),
     )
 
 
@@ -217,21 +215,24 @@ def _clients_against_servers(context: Context) -> Evidence:
     key = context.incident.key
     if key is not None and key.kind == ON_SERVERS:
         text = "the incident shows in a survey on the servers, below the network"
-        return sign.weighed(text, _SERVERS_TOO, code="survey-on-servers")
+        return sign.weighed(text, _SERVERS_TOO, code="survey-on-servers", against=Against.RIVAL)
     if extent.slow:
-        left, effect = left_of(context, extent.slow), context.incident.effect
         text = f"{subject}: {named(extent.slow)} also slow there"
-        little = left is not None and effect is not None and 1 - left < _EXPLAINS * (1 - effect)
-        if left is not None and little:
-            text += f", at {format_percent(left, 0)}: too little for what the probe lost"
+        if extent.left is not None and not extent.explains:
+            text += f", at {format_percent(extent.left, 0)}: too little for what the probe lost"
         return sign.weighed(
-            text, 0.0 if little else _SERVERS_TOO, code="servers-slow-too", targets=extent.slow
-        )
+            text, _SERVERS_TOO if extent.explains else 0.0, code="servers-slow-too",
+            targets=extent.slow, against=Against.RIVAL,
+        )  # fmt: skip
     if extent.level is None:
         return sign.missing("no-good-survey", "no survey of good hours to compare with")
     text = f"{subject}: its targets reach {format_percent(extent.level, 0)} of their usual rate"
-    weight = _SERVERS_TOO if extent.alike else _CLIENTS_ALONE
-    return sign.weighed(text, weight, value=extent.level, reference=1.0, unit="1")
+    weight = _CLIENTS_ALONE
+    if extent.alike:
+        weight = _SERVERS_TOO if extent.explains else 0.0
+    return sign.weighed(
+        text, weight, value=extent.level, reference=1.0, unit="1", against=Against.RIVAL
+    )
 
 
 def _connections(context: Context) -> Evidence:
@@ -349,6 +350,7 @@ NETWORK: Final = Cause(
     title="the network between clients and servers",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess_network,
+    acts_on=always_at("network"),
     signs=(
         "selftest-in-time",
         "selftest-of-line-rate",
@@ -361,6 +363,7 @@ NETWORK: Final = Cause(
         "Run LNet selftest between the probe's nodes and every server, both ways, and compare with "
         "a good time or with the line rate (trimtab ladder SITE)."
     ),
+    brings_about=("failover", "target-silent"),
 )
 
 
@@ -497,7 +500,9 @@ def _read_back(context: Context) -> Evidence:
 
 def _wrong_data(run: RunFact) -> bool:
     texts = (run.problem, *run.disbelieved)
-    return any(says(text, ("data-corrupt",), DATA_ERRORS) for text in texts)
+    return run.failure is Failure.CORRUPT or any(
+        says(text, ("data-corrupt",), DATA_ERRORS) for text in texts
+    )
 
 
 def _checked(context: Context) -> Evidence:
@@ -531,6 +536,7 @@ BAD_CHECKSUMS: Final = Cause(
     title="transfers with a bad checksum",
     prior=UNSEEN,  # none of the 13 days; two in the four months after checksums were turned on
     assess=assess_bad_checksums,
+    acts_on=always_at("network"),
     signs=(
         "checksums-counted",
         "checksums-logged",

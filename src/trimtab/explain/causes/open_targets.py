@@ -10,8 +10,9 @@ import polars as pl
 
 from trimtab.base.error import Message
 from trimtab.base.event import EventKind
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.units import format_bytes_per_s, format_percent
+from trimtab.explain.breadth import survey_view
 from trimtab.explain.causes.evidence import (
     SLACK,
     flags,
@@ -22,13 +23,8 @@ from trimtab.explain.causes.evidence import (
     timing,
     value_of,
 )
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import (
-    Sign,
-    expected,
-    in_time,
-    survey_view,
-)
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Sign, expected, in_time
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import MDTS, OSTS, Observations, observe
 
@@ -141,12 +137,14 @@ def _closed_now(share: float, names: tuple[str, ...], closed: pl.DataFrame) -> E
     n = closed["target"].n_unique()
     if not names:
         text = f"all {n} targets accept new files"
-        return _CLOSED_NOW.weighed(text, -1.5, code="all-open", value=0.0, reference=_MANY)
+        return _CLOSED_NOW.weighed(
+            text, -1.5, code="all-open", value=0.0, reference=_MANY, against=Against.CONDITION
+        )
     subject = (
         f"{len(names)} of {n} targets accepted no new files ({named(names)}); in the median hour"
     )
     contrast = expected(share, _MANY, over=1.0, under=-1.0, scale=0.15)
-    return _CLOSED_NOW.of(contrast, subject, targets=names)
+    return _CLOSED_NOW.of(contrast, subject, targets=names, against=Against.CONDITION)
 
 
 def _for_one_mdt(seen: Observations) -> Evidence:
@@ -255,7 +253,10 @@ def _enough(context: Context, open_share: float | None) -> Evidence:
     )
     # Others write too: with less than twice its own rate left, the probe does not get all of it.
     weight = 0.6 if carried < level else 0.3 if carried < 2 * level else -0.2
-    return sign.weighed(text, weight if open_share < 1 else 0.0, value=carried, reference=level)
+    return sign.weighed(
+        text, weight if open_share < 1 else 0.0, value=carried, reference=level,
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 FEW_TARGETS_OPEN: Final = Cause(
@@ -263,6 +264,7 @@ FEW_TARGETS_OPEN: Final = Cause(
     title="too few targets open for new files",
     prior=0.3,  # 3 of the 13 bad days
     assess=assess_few_targets_open,
+    acts_on=always_at("target"),
     slows_metadata=False,
     signs=("closed-now", "closed-in-time", "closed-for-one-mdt", "event-logged", "closing-logged"),
     measurement="See which targets take no new files (trimtab targets SITE).",

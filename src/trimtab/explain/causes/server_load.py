@@ -16,6 +16,10 @@ from trimtab.explain.contrast import Contrast, in_time
 from trimtab.explain.telemetry_frame import OSTS, SERVERS, Observations
 
 _PREFIXES: Final = ("ldiskfs_mb_", "ext4_mb_")
+CPU: Final = "server-cpu-in-median-stretch"
+LOOPS: Final = "useless-loops-in-median-stretch"
+PROFILE: Final = "allocator-cpu-share"
+"""Quantities that several causes state."""
 _REQUESTS_LEAST: Final = 1.0
 """Requests per second below which loops per request mean nothing: an idle target."""
 

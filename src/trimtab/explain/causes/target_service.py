@@ -8,9 +8,10 @@ import polars as pl
 
 from trimtab.base.error import Message
 from trimtab.base.event import EventKind
-from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.incident import Against, Evidence, Route, Shape
 from trimtab.base.snapshot import CONNECTED, INACTIVE
 from trimtab.base.units import format_percent
+from trimtab.explain.breadth import breadth, survey_view
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     flags,
@@ -27,8 +28,9 @@ from trimtab.explain.causes.evidence import (
     unfinished_share,
     with_names,
 )
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, between_targets, breadth, expected, presence, survey_view
+from trimtab.explain.causes.failed_runs import NO_CONNECTION, NO_DEVICE, failed_with
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Sign, between_targets, expected, presence
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
 
@@ -40,6 +42,11 @@ _NO_TRAFFIC: Final = 0.05
 _BUSY: Final = 0.3
 """Shares of the median target's traffic: below the first it is silent, above the second it
 served."""
+_DEVICE_ERRORS: Final = 0.9
+"""Eight to one for EIO or EROFS: a client that was evicted reports them, too. By themselves they
+name no cause."""
+_CONNECTION: Final = 0.6
+"""Four to one for ENOTCONN or ESTALE: servers that restart, networks and evictions share them."""
 _UNFINISHED: Final = 0.3
 _MOST_UNFINISHED: Final = 0.8
 
@@ -61,6 +68,17 @@ def assess_target_silent(context: Context) -> tuple[Evidence, ...]:
         _errors(seen),
         _runs(context),
         logged(context, (EventKind.TARGET_FAILED,), "a failed target", weight=1.2, late=0.2),
+        failed_with(
+            context, NO_DEVICE, "errors of a device", code="runs-with-io-error", most=_DEVICE_ERRORS
+        ),
+        not_connected(context),
+    )
+
+
+def not_connected(context: Context) -> Evidence:
+    """Return whether runs lost their connection, or the server forgot their files."""
+    return failed_with(
+        context, NO_CONNECTION, "a lost connection", code="runs-not-connected", most=_CONNECTION
     )
 
 
@@ -240,7 +258,9 @@ def _runs(context: Context) -> Evidence:
         weight, text = -0.5, f"{text}; waiting for a silent target costs more than this loss"
     else:
         weight = 0.0
-    return sign.weighed(text, weight, code=code, value=share, reference=usual)
+    return sign.weighed(
+        text, weight, code=code, value=share, reference=usual, quantity="runs-unfinished"
+    )
 
 
 TARGET_SILENT: Final = Cause(
@@ -248,6 +268,7 @@ TARGET_SILENT: Final = Cause(
     title="a target that failed silently",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess_target_silent,
+    acts_on=always_at("target"),
     signs=(
         "survey-silent",
         "survey-missing",
@@ -260,6 +281,7 @@ TARGET_SILENT: Final = Cause(
         "Write to every target by itself for a few seconds (trimtab survey SITE): the silent one "
         "hangs or reaches next to nothing."
     ),
+    brings_about=("failover",),
 )
 
 
@@ -295,12 +317,14 @@ def assess_failover(context: Context) -> tuple[Evidence, ...]:
         doubled = _BUSIEST.not_available(
             why, subject="servers with twice the targets", source=_AWAY.source
         )
-        return (_AWAY.not_available(why), doubled, _SLOW.not_available(why), log)
+        missing = (_AWAY.not_available(why), doubled, _SLOW.not_available(why))
+        return (*missing, log, not_connected(context))
     return (
         *in_place(context, away, _AWAY, targets_of(away), absent=-1.5),
         _doubled(serving),
         _slow_ones(context, serving, away),
         log,
+        not_connected(context),
     )
 
 
@@ -373,6 +397,7 @@ FAILOVER: Final = Cause(
     title="failover: a server carries another's targets",
     prior=UNSEEN,
     assess=assess_failover,
+    acts_on=always_at("server"),
     signs=("away-from-home", "server-doubled", "slow-on-doubled", "event-logged"),
     measurement=(
         "Measure the targets of the doubled server beside those of another server, fail back in a "
@@ -406,10 +431,13 @@ def assess_array_degraded(context: Context) -> tuple[Evidence, ...]:
     seen = observe(context)
     degraded = fresh(flags(seen.values("degraded"), pl.col("value") > 0.5))
     rebuild = logged(context, (EventKind.REBUILD,), "a rebuild", weight=0.8)
+    failed = failed_with(
+        context, NO_DEVICE, "errors of a device", code="runs-with-io-error", most=_DEVICE_ERRORS
+    )
     if degraded.filter("bad").is_empty():
         why = seen.why_not("degraded")
         missing = (_DEGRADED_IN_TIME.not_available(why), _DEGRADED_BETWEEN.not_available(why))
-        return (*missing, rebuild, _media_errors(seen))
+        return (*missing, rebuild, _media_errors(seen), failed)
     names = targets_of(degraded)
     around = breadth(context)
     number = expected(float(len(names)), 0.5, over=0.5, under=-0.3)
@@ -421,11 +449,12 @@ def assess_array_degraded(context: Context) -> tuple[Evidence, ...]:
             Route.EXPECTED,
             "degraded arrays (expected: none)",
             view=View.DRIVES,
-        ).of(number, source="degraded", targets=names),
+        ).of(number, source="degraded", targets=names, against=Against.CONDITION),
         _DEGRADED_BETWEEN.of(apart, unit="1", source="degraded", targets=names),
-        _only_it(names, around.slow, degraded),
+        _only_it(names, around.slow if around.explains else (), degraded),
         rebuild,
         _media_errors(seen),
+        failed,
     )
 
 
@@ -439,8 +468,9 @@ def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFra
     weight = -0.5 if len(intact) > len(slow) / 2 else 0.0
     text = with_names(f"{subject}: {len(intact)} of {len(slow)}", intact)
     return sign.weighed(
-        text, weight, value=float(len(intact)), reference=float(len(slow)), targets=intact
-    )
+        text, weight, value=float(len(intact)), reference=float(len(slow)), targets=intact,
+        against=Against.RIVAL,
+    )  # fmt: skip
 
 
 def _media_errors(seen: Observations) -> Evidence:
@@ -464,10 +494,12 @@ ARRAY_DEGRADED: Final = Cause(
     title="a degraded array, or its rebuild",
     prior=UNSEEN,
     assess=assess_array_degraded,
+    acts_on=always_at("drive"),
     slows_metadata=False,
     signs=("degraded-in-time", "degraded-between-targets", "media-errors", "event-logged"),
     measurement=(
         "Measure the target of the degraded array beside its neighbours now and again after the "
         "rebuild."
     ),
+    brings_about=("target-silent",),
 )

@@ -10,8 +10,10 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.error import Message
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.failure import Failure
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.units import format_percent
+from trimtab.explain.breadth import breadth, survey_view
 from trimtab.explain.causes.evidence import (
     flags,
     heavier,
@@ -21,16 +23,9 @@ from trimtab.explain.causes.evidence import (
     with_names,
     writes_and_reads,
 )
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import (
-    Contrast,
-    Sign,
-    between_targets,
-    breadth,
-    expected,
-    in_time,
-    survey_view,
-)
+from trimtab.explain.causes.failed_runs import failed_with
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Contrast, Sign, between_targets, expected, in_time
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, observe
 
@@ -52,6 +47,10 @@ _OPEN: Final = 0.5
 _SPREADS: Final = 6.0
 """Robust standard deviations of the others' growth."""
 _SPREAD_LEAST: Final = 0.003
+_NO_SPACE: Final = 1.8
+"""Runs fail with ENOSPC where a target is full, has no inodes left or, rarely, no grant: 60 to 1.
+Half of it for a single target that fills, whose files most runs do not write."""
+_NEARLY_FULL: Final = 0.95
 _FEW: Final = 0.1
 """If more than a tenth of all targets fill this way, it is not a single one filling."""
 
@@ -92,19 +91,34 @@ def assess_target_filling(context: Context) -> tuple[Evidence, ...]:
         why = (
             seen.why_not("used_bytes", kinds=("ost", "file-system")) if not full.height else growth
         )
-        return tuple(
+        missing = (
             replace(_ALONE, subject=subject, route=route).not_available(why)
             for subject, route in (
                 (_ALONE.subject, Route.TARGETS), ("fullness reached", Route.EXPECTED),
                 ("whether it is slow", Route.TARGETS), ("onset of the growth", Route.TIME),
             )
         )  # fmt: skip
+        return (*missing, _without_space(context, full, most=_NO_SPACE / 2))
     return (
         _beyond_others(growth),
         _reached(context, growth),
         _slow_itself(context, growth),
         _more_than_before(full, growth),
         _when(context, full, growth),
+        _without_space(context, full, most=_NO_SPACE / 2),
+    )
+
+
+def _without_space(context: Context, full: pl.DataFrame, *, most: float) -> Evidence:
+    """Return whether runs failed for want of space.
+
+    Where a snapshot of the bad hours shows no target nearly full, what ran out may be inodes.
+    """
+    bad = full.filter("bad")["value"]
+    room = not bad.is_empty() and float(bad.max() or 0.0) < _NEARLY_FULL  # pyrefly: ignore[bad-argument-type]
+    most = most / 2 if room else most
+    return failed_with(
+        context, (Failure.NO_SPACE,), "no space left", code="runs-without-space", most=most
     )
 
 
@@ -167,7 +181,10 @@ def _reached(context: Context, growth: _Growth) -> Evidence:
     limit = context.limits.fullness
     contrast = expected(growth.reached, limit, over=0.5, under=-0.5, scale=0.05)
     subject = f"the fullness that {named(growth.targets)} reached"
-    return _ALONE.of(contrast, subject, code="fullness-reached", targets=growth.targets)
+    return _ALONE.of(
+        contrast, subject, code="fullness-reached", targets=growth.targets,
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 def _slow_itself(context: Context, growth: _Growth) -> Evidence:
@@ -192,9 +209,11 @@ def _slow_itself(context: Context, growth: _Growth) -> Evidence:
             text, 0.7 if len(around.slow) <= 3 * len(slow) else 0.2, targets=sorted(slow)
         )
     text = f"{named(growth.targets)} not slow in the surveys: {around.reason}"
+    others = bool(around.slow) and around.explains
     return sign.weighed(
-        text, -0.7 if around.slow else -0.3, code="full-not-slow", targets=growth.targets
-    )
+        text, -0.7 if others else -0.3, code="full-not-slow", targets=growth.targets,
+        against=Against.RIVAL if others else Against.ABSENT,
+    )  # fmt: skip
 
 
 def _more_than_before(full: pl.DataFrame, growth: _Growth) -> Evidence:
@@ -228,6 +247,7 @@ TARGET_FILLING: Final = Cause(
     title="one target filling fast",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess_target_filling,
+    acts_on=always_at("target"),
     slows_metadata=False,
     signs=("filled-alone",),
     measurement=(
@@ -254,6 +274,9 @@ _BETWEEN: Final = Sign(
     "fullness-between-targets", Route.TARGETS, f"{_OVER_LIMIT} among slow and fast",
     source=_SOURCE, unit="1", view=View.TARGETS,
 )  # fmt: skip
+FULLEST: Final = "fullest-target-at-most"
+"""Quantity: the fullest target of any snapshot of the bad hours."""
+_TYPICAL: Final = "in the median six hours"
 _FULLER: Final = 0.02
 """Two points of fullness. From 75 to 85 % full, writes lose a quarter in the simulation [S10], so
 two points cost a twentieth."""
@@ -277,7 +300,7 @@ def assess_targets_over_limit(context: Context) -> tuple[Evidence, ...]:
     if bad.is_empty():
         why = seen.why_not("used_bytes", kinds=("ost", "file-system"))
         missing = (sign.not_available(why) for sign in (_OVER_NOW, _SHARE, _BETWEEN))
-        return (*missing, writes_and_reads(context))
+        return (*missing, writes_and_reads(context), _without_space(context, full, most=_NO_SPACE))
     over = flags(full, pl.col("value") > limit)
     worst = targets_of(over)
     return (
@@ -286,16 +309,21 @@ def assess_targets_over_limit(context: Context) -> tuple[Evidence, ...]:
         timing(context, over, _OVER_LIMIT, view=View.TARGETS),
         _slow_ones(context, full, worst),
         writes_and_reads(context),
+        _without_space(context, full, most=_NO_SPACE),
     )  # fmt: skip
 
 
 def _over_now(bad: pl.DataFrame, limit: float, worst: tuple[str, ...]) -> Evidence:
     fullest = float(bad["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     n = bad["target"].n_unique()
-    subject = f"{len(worst)} of {n} targets over the limit of {format_percent(limit, 0)}"
+    subject = f"{len(worst)} of {n} targets over the limit of {format_percent(limit, 0)} at some "
+    subject += "time in the bad hours"
     over = 0.5 * _breadth(len(worst), n)
     contrast = expected(fullest, limit, over=over, under=_NONE_OVER, scale=0.01)
-    return _OVER_NOW.of(contrast, f"{with_names(subject, worst)}; the fullest", targets=worst)
+    return _OVER_NOW.of(
+        contrast, f"{with_names(subject, worst)}; the fullest", targets=worst,
+        against=Against.CONDITION, quantity=FULLEST,
+    )  # fmt: skip
 
 
 def _slow_ones(context: Context, full: pl.DataFrame, worst: tuple[str, ...]) -> Evidence:
@@ -336,11 +364,19 @@ def _over_in_time(
     if not worst:
         # A target that is fuller than before but under the limit is not over it.
         more, fuller = _not_for(more), _not_for(fuller)
-    more, fuller = _shrunk(more, of_all), _shrunk(fuller, of_all)
-    return heavier(
-        _SHARE.of(more, "share of targets over the limit", targets=worst),
-        _SHARE.of(fuller, "the fullest target", code="fullest-in-time", targets=worst),
+    more, fuller = (
+        replace(_shrunk(contrast, of_all), statistic=_TYPICAL) for contrast in (more, fuller)
     )
+    return heavier(
+        _SHARE.of(
+            more, "share of targets over the limit", targets=worst,
+            quantity="share-over-limit-in-median-stretch",
+        ),
+        _SHARE.of(
+            fuller, "the fullest target", code="fullest-in-time", targets=worst,
+            quantity="fullest-target-in-median-stretch",
+        ),
+    )  # fmt: skip
 
 
 TARGETS_OVER_LIMIT: Final = Cause(
@@ -348,8 +384,14 @@ TARGETS_OVER_LIMIT: Final = Cause(
     title="targets over the fullness limit",
     prior=0.17,  # 0 to 4 of the 13 bad days, as the text is read: 2
     assess=assess_targets_over_limit,
+    acts_on=always_at("target"),
     slows_metadata=False,
-    signs=("over-limit-share", "fullest-in-time", "fullness-between-targets"),
+    signs=(
+        "over-limit-share",
+        "fullest-in-time",
+        "fullness-between-targets",
+        "runs-without-space",
+    ),
     measurement=(
         "Bring one target under the limit (purge or lfs migrate, then trim it) and measure it "
         "beside one as full that is left alone."

@@ -19,7 +19,7 @@ import polars as pl
 
 from trimtab.base.error import Message
 from trimtab.base.event import Event, EventKind
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.units import format_percent
 from trimtab.explain.causes.evidence import of_incident, settings, surveyed, value_of
 from trimtab.explain.context import Context, once
@@ -215,7 +215,10 @@ def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
     back = "nothing" if recovered.share < _NOTHING else format_percent(recovered.share, 0)
     text = f"{back} of the loss recovered with {of} of {recovered.last.at:%d %B %H:%M}"
     weight = _weight(recovered, speaks_for=speaks_for)
-    return sign.weighed(text, weight, recovered.last, value=recovered.share, reference=RECOVERED)
+    against = Against.ABSENT if speaks_for else Against.RIVAL
+    return sign.weighed(
+        text, weight, recovered.last, value=recovered.share, reference=RECOVERED, against=against
+    )
 
 
 def _weight(recovered: Recovery, *, speaks_for: bool) -> float:

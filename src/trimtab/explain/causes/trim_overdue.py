@@ -28,8 +28,9 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.error import Message
-from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.incident import Against, Evidence, Route, Shape
 from trimtab.base.units import format_duration
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.evidence import SLACK, UNSEEN, disks, named, writes_and_reads
 from trimtab.explain.causes.trim_history import (
     distinct,
@@ -39,8 +40,8 @@ from trimtab.explain.causes.trim_history import (
     still_last,
     trims,
 )
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, breadth
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Sign
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
 
@@ -252,8 +253,9 @@ def _dose(dose_of: dict[str, Dose]) -> Evidence:
     ]
     throughout = dose >= UNDONE and len(same) * 2 > len(dose_of)
     return _DOSE.weighed(
-        text, weight, value=middle, reference=_FULL_WRITES, at=most.trimmed, throughout=throughout
-    )
+        text, weight, value=middle, reference=_FULL_WRITES, at=most.trimmed, throughout=throughout,
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 def _grown(context: Context, dose_of: dict[str, Dose]) -> Evidence:
@@ -270,7 +272,10 @@ def _grown(context: Context, dose_of: dict[str, Dose]) -> Evidence:
         apart = format_duration(abs((begun - last).total_seconds()))
         text = f"{len(fresh)} of {len(dose_of)} targets trimmed {apart} "
         text += f"{'before' if last <= begun else 'after'} the first bad run"
-        return _IN_TIME.weighed(text, -1.0, code="trimmed-recently", at=last, targets=tuple(fresh))
+        return _IN_TIME.weighed(
+            text, -1.0, code="trimmed-recently", at=last, targets=tuple(fresh),
+            against=Against.CONDITION,
+        )  # fmt: skip
     pairs = [(dose.sizes, dose.before) for dose in dose_of.values() if dose.before is not None]
     if not pairs:
         return _IN_TIME.missing("trims-unknown", "trims before the good hours are unknown")
@@ -299,10 +304,11 @@ def _slow_ones(context: Context, dose_of: dict[str, Dose]) -> Evidence:
     if ours >= UNDONE and ours >= 1.5 * theirs:
         weight = 0.9 * (1 - 1 / (1 + min(len(slow), len(fast))))
     else:
-        weight = -0.5
+        weight = -0.5 if around.explains else 0.0
     return _BETWEEN.weighed(
-        text, weight, value=ours, reference=theirs, targets=around.slow, source=_SOURCE
-    )
+        text, weight, value=ours, reference=theirs, targets=around.slow, source=_SOURCE,
+        against=Against.RIVAL,
+    )  # fmt: skip
 
 
 def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evidence:
@@ -417,8 +423,9 @@ def _continuous(context: Context) -> Evidence:
     share, of = options
     text = f"{subject}: on {share} of {of} targets"
     return sign.weighed(
-        text, -1.0 if share * 2 > of else 0.0, value=float(share), reference=float(of)
-    )
+        text, -1.0 if share * 2 > of else 0.0, value=float(share), reference=float(of),
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 def _shape(context: Context, *, known: bool) -> Evidence:
@@ -437,6 +444,7 @@ TRIM_OVERDUE: Final = Cause(
     title="trim overdue",
     prior=UNSEEN,
     assess=assess,
+    acts_on=always_at("drive"),
     slows_metadata=False,
     signs=(
         "trim-dose",

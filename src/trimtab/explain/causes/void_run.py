@@ -15,7 +15,7 @@ from typing import Final
 from trimtab.base.error import Message
 from trimtab.base.event import EventKind
 from trimtab.base.failure import FILE_SYSTEM_ERRORS, LAUNCHER_ERRORS, NAME_ERRORS
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.run import RunStatus
 from trimtab.base.units import format_bytes, format_bytes_per_s, format_percent
 from trimtab.explain.causes.evidence import (
@@ -26,7 +26,7 @@ from trimtab.explain.causes.evidence import (
     runs_of_probe,
     says,
 )
-from trimtab.explain.context import Cause, Context, RunFact
+from trimtab.explain.context import Cause, Context, RunFact, always_at
 from trimtab.explain.contrast import NO_BAD_RUNS, Sign, in_time
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, observe
@@ -67,7 +67,9 @@ def _metric(context: Context) -> Evidence:
     if key.metric.startswith(_READ):
         return sign.weighed(f"the incident is in reads ({key.metric})", 0.0)
     text = f"the incident is in {key.metric}, which cached reads do not affect"
-    return sign.weighed(text, _OTHER_METRIC, value=key.metric, source=key.probe)
+    return sign.weighed(
+        text, _OTHER_METRIC, value=key.metric, source=key.probe, against=Against.CONDITION
+    )
 
 
 def _disbelieved(context: Context) -> Evidence:
@@ -178,6 +180,7 @@ CACHED_READ: Final = Cause(
     title="reads from memory instead of the file system",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess_cached_read,
+    acts_on=always_at("client"),
     signs=("reads-from-memory", "read-rate-possible"),
     measurement=(
         "With direct I/O, read more data than all memory on the path holds, or read on other nodes "
@@ -349,6 +352,7 @@ WORKLOAD_MISMATCH: Final = Cause(
     title="a probe that ran another workload than requested",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess_workload_mismatch,
+    acts_on=always_at("client"),
     signs=("workload-invalid", "bytes-moved", "nodes-of-run", "tasks-of-run"),
     measurement=(
         "Run the probe by hand and compare bytes, tasks, nodes and time with its section in the "
@@ -400,13 +404,22 @@ def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
         return sign.not_available(NO_BAD_RUNS)
     none, before = ([run for run in runs if _is_silent(run)] for runs in (bad, good))
     share, reference = len(none) / len(bad), len(before) / len(good) if good else None
-    text = f"{len(none)} of {len(bad)} {sign.subject} in the bad hours"
-    text += "" if reference is None else f", {len(before)} of {len(good)} in the good ones"
+    failed, usual = ([run for run in runs if _has_failed(run)] for runs in (bad, good))
+    text = f"{len(failed)} of {len(bad)} {sign.subject} in the bad hours"
+    text += f", {len(none)} of them before they measured" if len(none) < len(failed) else ""
+    text += "" if reference is None else f"; {len(usual)} of {len(good)} in the good ones"
     sure = len(bad) / (len(bad) + (1 if len(none) > 1 else _ONE_RUN))
     more = share - (reference or 0.0)
     weight = _ALL_SILENT * sure * more if more > 0 else (_MEASURED * sure if not none else 0.0)
     first = none[0] if none else None
-    return sign.weighed(text, weight, first, value=share, reference=reference)
+    return sign.weighed(
+        text, weight, first, value=len(failed) / len(bad),
+        reference=len(usual) / len(good) if good else None, quantity="runs-failed",
+    )  # fmt: skip
+
+
+def _has_failed(run: RunFact) -> bool:
+    return run.status in _NOT_MEASURED or _is_silent(run)
 
 
 def _is_silent(run: RunFact) -> bool:
@@ -447,7 +460,9 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
             text, -0.8 * len(explained) / (len(explained) + 1), code="other-words", value=0.0
         )
     # Relative to all bad runs: two failed launches do not explain ten slow runs.
-    share = len({run.id for run in (*names, *launcher, *some)}) / len(bad)
+    # Without names a run that has started hangs until its deadline: that explains it as well.
+    waiting = [run for run in bad if names and run.status is RunStatus.UNFINISHED]
+    share = len({run.id for run in (*names, *launcher, *some, *waiting)}) / len(bad)
     usually = sum(_speaks(run) for run in good) / len(good) if good else 0.0
     text = f"{len(some)} of {len(bad)} runs report {kind}: {some[0].problem}"[:240]
     sure = len(some) / (len(some) + 0.5)
@@ -486,10 +501,10 @@ def _measured(context: Context, bad: Sequence[RunFact], good: Sequence[RunFact])
     if not bad:
         return sign.not_available(NO_BAD_RUNS)
     hung = [run for run in bad if run.status is RunStatus.UNFINISHED and not _speaks(run)]
-    if hung:
+    if hung and not any(NAME_ERRORS.search(run.problem or "") for run in bad):
         # They were started, then waited for the file system.
         text = f"{len(hung)} of {len(bad)} runs started but did not finish in time"
-        return sign.weighed(text, -1.5 * len(hung) / len(bad))
+        return sign.weighed(text, -1.5 * len(hung) / len(bad), against=Against.RIVAL)
     ended = (RunStatus.OK, RunStatus.PARTIAL)
     values = levels(context, [run for run in bad if run.status in ended])
     usual = levels(context, good)
@@ -503,7 +518,7 @@ def _measured(context: Context, bad: Sequence[RunFact], good: Sequence[RunFact])
     share = slow / len(bad)
     text = f"{slow} of {len(values)} runs that did measure in the bad hours were slow"
     weight = -1.5 * share if slow else 0.3
-    return sign.weighed(text, weight, value=share, reference=0.0, unit="1")
+    return sign.weighed(text, weight, value=share, reference=0.0, unit="1", against=Against.RIVAL)
 
 
 def _slow(context: Context, values: Sequence[float], usual: float) -> int:
@@ -564,6 +579,7 @@ LAUNCH_FAILURE: Final = Cause(
     title="name resolution or launch failure: nothing was measured",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess_launch_failure,
+    acts_on=always_at("client"),
     signs=(
         "runs-not-started",
         "launch-words",

@@ -12,8 +12,9 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.units import format_duration, format_percent
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     flags,
@@ -24,8 +25,8 @@ from trimtab.explain.causes.evidence import (
     targets_of,
     writes_and_reads,
 )
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, between_targets, breadth
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Sign, between_targets
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import Observations, observe
 
@@ -86,8 +87,9 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
     rotational = settings(context, "queue/rotational").filter("bad")
     if rotational.height and rotational["value"].str.starts_with("1").all():
         return sign.weighed(
-            f"{text}; the devices are disks", -0.6, value=longest, source="queue/rotational"
-        )
+            f"{text}; the devices are disks", -0.6, value=longest, source="queue/rotational",
+            against=Against.CONDITION,
+        )  # fmt: skip
     return sign.weighed(text, 0.35, value=longest, reference=0.0)
 
 
@@ -113,6 +115,7 @@ WRITEBACK_THROTTLING: Final = Cause(
     title="writeback throttling on",
     prior=UNSEEN,
     assess=assess,
+    acts_on=always_at("target"),
     slows_metadata=False,
     signs=("throttled-in-time", "throttled-between-targets"),
     measurement=(
