@@ -197,6 +197,8 @@ class Context:
     jobs
         Batch accounting of the whole machine within ``bad`` and ``good``: ``at`` is the middle of
         an hour, ``jobs`` and ``nodes`` are the mean numbers running and busy.
+    apart
+        Comparability to what distinguishes that series from others of its probe, as text.
     """
 
     incident: Incident
@@ -215,6 +217,7 @@ class Context:
     jobs: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=JOBS))
     log_entries: int | None = None
     has_site_file: bool = True
+    apart: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def end(self) -> datetime:

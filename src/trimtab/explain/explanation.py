@@ -207,19 +207,21 @@ def instruments(context: Context) -> tuple[Instrument, ...]:
     targets = _open_targets(context)
     probes = [
         _probe(name, metric, runs, targets, context)
-        for (name, metric), runs in _by_metric(context.runs).items()
+        for (name, metric), runs in _by_metric(context).items()
     ]
     return (*probes, *_surveys(context))
 
 
-def _by_metric(runs: Sequence[RunFact]) -> dict[tuple[str, str], list[RunFact]]:
-    probes: dict[str, list[RunFact]] = {}
-    for run in runs:
-        probes.setdefault(run.probe, []).append(run)
+def _by_metric(context: Context) -> dict[tuple[str, str], list[RunFact]]:
+    """Return the runs of each series by its name and metric: those of several have no one limit."""
+    series: dict[str, list[RunFact]] = {}
+    for run in context.runs:
+        apart = context.apart.get(run.series)
+        series.setdefault(f"{run.probe} ({apart})" if apart else run.probe, []).append(run)
     return {
-        (name, metric): of_probe
-        for name, of_probe in sorted(probes.items())
-        for metric in sorted({metric for run in of_probe for metric in run.values})
+        (name, metric): of_series
+        for name, of_series in sorted(series.items())
+        for metric in sorted({metric for run in of_series for metric in run.values})
     }
 
 

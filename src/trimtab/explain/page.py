@@ -304,7 +304,10 @@ def _usual(speeds: Sequence[SpeedAt]) -> Iterator[str]:
 def _lone_runs(lone_runs: Sequence[LoneRun]) -> Iterator[str]:
     """Yield the single lost runs: worth a look, but no incident."""
     if lone_runs:
-        names = enumerated(f"{run.probe} {minute_text(run.at)}" for run in lone_runs)
+        names = enumerated(
+            f"{run.probe}{f' ({run.apart})' if run.apart else ''} {minute_text(run.at)}"
+            for run in lone_runs
+        )
         count = plural(len(lone_runs), "run")
         yield f"note: {count} failed or did not finish, those around did: {names}"
 

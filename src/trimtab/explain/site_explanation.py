@@ -357,6 +357,7 @@ def _context(
             by_people(event) and event.at <= (incident.until or known.now) for event in known.events
         ),
         has_site_file=known.has_site_file,
+        apart={key.comparability: key.apart for key in known.series},
     )
 
 
