@@ -189,7 +189,7 @@ def _as_kept(explanation: Explanation) -> IncidentStatus:
     return value_of(
         IncidentStatus,
         incident,
-        cause=None if named is None else named.title,
+        cause=None if named is None else explanation.chain_text,
         confidence=None if named is None else named.confidence,
         probe=None if key is None else key.probe,
         metric=None if key is None else key.metric,

@@ -304,7 +304,7 @@ def incident_status(incident: KeptIncident) -> IncidentStatus:
     return value_of(
         IncidentStatus,
         incident,
-        cause=incident.likeliest.get("title"),
+        cause=incident.chain_text,
         confidence=incident.likeliest.get("confidence"),
         probe=probe,
         metric=metric,

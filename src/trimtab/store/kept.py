@@ -170,6 +170,19 @@ class KeptIncident:
         causes = as_list(self.document.get("causes"))
         return as_dict(causes[0]) if causes and not self.document.get("unexplained") else {}
 
+    @property
+    def chain_text(self) -> str | None:
+        """Titles of the likeliest cause and what led to it; ``None`` where it is unexplained."""
+        listed = {
+            cause["cause"]: cause for cause in map(as_dict, as_list(self.document.get("causes")))
+        }
+        titles: list[str] = []
+        link = self.likeliest
+        while link and (title := str(link["title"])) not in titles:
+            titles.append(title)
+            link = listed.get(link.get("because_of"), {})
+        return ", because of ".join(titles) or None
+
 
 @dataclass(frozen=True, slots=True)
 class KeptResult:
