@@ -174,7 +174,7 @@ class KeptIncident:
     def chain_text(self) -> str | None:
         """Titles of the likeliest cause and what led to it; ``None`` where it is unexplained."""
         listed = {
-            cause["cause"]: cause for cause in map(as_dict, as_list(self.document.get("causes")))
+            cause["id"]: cause for cause in map(as_dict, as_list(self.document.get("causes")))
         }
         titles: list[str] = []
         link = self.likeliest
