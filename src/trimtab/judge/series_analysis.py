@@ -305,7 +305,9 @@ def judge_series(
     levels, more = confirmed_times(changes.points), key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)
     present = [run.at for run in excluded if run.at is not None]
-    verdict, heading = _verdict_and_trend(_recent(reported, window_s), key, goal, window_s)
+    verdict, heading = _verdict_and_trend(
+        _recent(reported, window_s), key, goal, window_s, _level_from(judged, changes.points)
+    )
     return SeriesJudgement(
         key=key,
         verdict=verdict,
@@ -332,7 +334,11 @@ def _without(frame: pl.DataFrame, invalid: Sequence[InvalidRun]) -> pl.DataFrame
 
 
 def _verdict_and_trend(
-    frame: pl.DataFrame, key: SeriesKey, goal: float, window_s: float
+    frame: pl.DataFrame,
+    key: SeriesKey,
+    goal: float,
+    window_s: float,
+    since: datetime | None,
 ) -> tuple[Verdict, Trend]:
     """Return verdict and trend of the runs, under the probe name that ``check`` uses."""
     points = points_of(frame, key.metric)
@@ -346,6 +352,7 @@ def _verdict_and_trend(
         target=key.target,
         unit=key.unit,
         more_is_better=key.more_is_better,
+        level_from=since,
     )
     return verdict, trend(
         points,
@@ -415,6 +422,17 @@ def confirmed_times(changes: Sequence[ChangePoint]) -> tuple[datetime, ...]:
             if change.status is ChangeStatus.CONFIRMED and change.dismissed_at is None
         )
     )
+
+
+def _level_from(frame: pl.DataFrame, changes: Sequence[ChangePoint]) -> datetime | None:
+    """Return the first run of the current level; ``None`` without runs.
+
+    Also a suspect begins one: what may be a step must not count as variability.
+    """
+    if frame.is_empty():
+        return None
+    begins = [change.at for change in changes if change.dismissed_at is None]
+    return max([frame["at"].min(), *begins])
 
 
 def regimes(frame: pl.DataFrame, changes: Sequence[datetime]) -> tuple[Regime, ...]:
