@@ -305,9 +305,7 @@ def judge_series(
     levels, more = confirmed_times(changes.points), key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)
     present = [run.at for run in excluded if run.at is not None]
-    verdict, heading = _verdict_and_trend(
-        _recent(reported, window_s), key, goal, window_s, _level_from(judged, changes.points)
-    )
+    verdict, heading = _verdict_and_trend(reported, key, goal, window_s, changes.points)
     return SeriesJudgement(
         key=key,
         verdict=verdict,
@@ -338,10 +336,10 @@ def _verdict_and_trend(
     key: SeriesKey,
     goal: float,
     window_s: float,
-    since: datetime | None,
+    changes: Sequence[ChangePoint],
 ) -> tuple[Verdict, Trend]:
     """Return verdict and trend of the runs, under the probe name that ``check`` uses."""
-    points = points_of(frame, key.metric)
+    points = points_of(_recent(frame, window_s), key.metric)
     name = f"{key.probe} ({key.kind})" if key.kind else key.probe
     verdict = judge_history(
         points,
@@ -352,7 +350,7 @@ def _verdict_and_trend(
         target=key.target,
         unit=key.unit,
         more_is_better=key.more_is_better,
-        level_from=since,
+        level_from=_level_from(frame, changes),
     )
     return verdict, trend(
         points,
@@ -429,10 +427,10 @@ def _level_from(frame: pl.DataFrame, changes: Sequence[ChangePoint]) -> datetime
 
     Also a suspect begins one: what may be a step must not count as variability.
     """
-    if frame.is_empty():
+    first = frame["at"].min()
+    if not isinstance(first, datetime):
         return None
-    begins = [change.at for change in changes if change.dismissed_at is None]
-    return max([frame["at"].min(), *begins])
+    return max([first, *(change.at for change in changes if change.dismissed_at is None)])
 
 
 def regimes(frame: pl.DataFrame, changes: Sequence[datetime]) -> tuple[Regime, ...]:

@@ -195,47 +195,69 @@ def judge_history(
     """
     unit, more = sense_of(metric, unit, more_is_better)
     grouped = _by_occasion(points, metric)
-    judged = _Window.of(grouped, _reach_s(grouped, window_s), goal=goal, all_count=more)
-    longer_s = judged.reach_s
-    if level_from is not None and grouped:
-        counted = _counted(grouped, all_count=more)
-        longer_s = asked_s(
-            [runs[0].at for runs in counted],
-            list(map(_mean, counted)),
-            until=grouped[-1][-1].at,
-            window_s=window_s,
-            level_from=level_from,
-        )
-    alone = judged if longer_s > judged.reach_s else None
-    if alone is not None:
-        judged = _Window.of(grouped, longer_s, goal=goal, all_count=more)
-    evidence, every, values = judged.evidence, judged.every, judged.evidence.values
+    judged, alone = _windows(grouped, window_s, level_from, goal=goal, all_count=more)
     status, reason = _status(judged, window_s, alone)
-    return Verdict(
+    verdict = Verdict(
         metric=metric,
         unit=unit,
         probe=probe,
         scope=Scope.HISTORY,
         status=status,
         reason=reason,
-        n=evidence.n,
+        n=judged.evidence.n,
         target=target,
+        goal=goal,
+        window_s=judged.reach_s if judged.reach_s > window_s else None,
+    )
+    return _with_figures(verdict, judged, alone, more_is_better=more)
+
+
+def _with_figures(
+    verdict: Verdict, judged: _Window, alone: _Window | None, *, more_is_better: bool
+) -> Verdict:
+    """Return a verdict with the figures of its window, and of the requested one ``alone``."""
+    evidence, every, values = judged.evidence, judged.every, judged.evidence.values
+    return replace(
+        verdict,
         from_=every[0].at if every else None,
         to=every[-1].at if every else None,
         mean=fmean(evidence.means) if values else None,
         mean_interval=_mean_interval(evidence.means, evidence.n_independent),
         median=median(values) if values else None,
-        slowest=slowest(values, metric, more_is_better=more),
+        slowest=slowest(values, verdict.metric, more_is_better=more_is_better),
         cov=evidence.cov,
         cov_interval=evidence.interval,
-        goal=goal,
         mad_cv=mad_cv(values),
         unfinished=evidence.unfinished,
         cov_finished=cov([p.value for p in every if not p.unfinished]),
-        window_s=judged.reach_s if judged.reach_s > window_s else None,
         cov_of_window=None if alone is None else alone.evidence.cov,
         cov_of_window_interval=None if alone is None else alone.evidence.interval,
     )
+
+
+def _windows(
+    grouped: Sequence[Sequence[HistoryPoint]],
+    window_s: float,
+    level_from: datetime | None,
+    *,
+    goal: float,
+    all_count: bool,
+) -> tuple[_Window, _Window | None]:
+    """Return the window to judge, and the requested one if autocorrelation asks for a longer."""
+    requested = _Window.of(grouped, _reach_s(grouped, window_s), goal=goal, all_count=all_count)
+    if level_from is None or not grouped:
+        return requested, None
+    counted = _counted(grouped, all_count=all_count)
+    longer_s = asked_s(
+        [runs[0].at for runs in counted],
+        list(map(_mean, counted)),
+        until=grouped[-1][-1].at,
+        window_s=window_s,
+        level_from=level_from,
+    )
+    if longer_s <= requested.reach_s:
+        return requested, None
+    return _Window.of(grouped, longer_s, goal=goal, all_count=all_count), requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +290,8 @@ def _counted(
     grouped: Sequence[Sequence[HistoryPoint]], *, all_count: bool
 ) -> list[list[HistoryPoint]]:
     """Return the runs that count of each occasion that has any: unfinished ones may not."""
-    kept = ([point for point in runs if all_count or not point.unfinished] for runs in grouped)
-    return list(filter(None, kept))
+    counting = ([point for point in runs if all_count or not point.unfinished] for runs in grouped)
+    return list(filter(None, counting))
 
 
 def _mean(runs: Sequence[HistoryPoint]) -> float:
