@@ -52,11 +52,23 @@ def test_just_at_the_goal_the_longer_window_claims_neither_side_too_often(phi, c
     assert max(shares(count, phi, 0.08)) <= at_most(0.025, count)
 
 
-def test_independent_runs_keep_the_window_that_was_requested():
-    verdicts = [judged(points(values)) for values in noise(60, 336, cov=0.05)]
-    assert sum(verdict.window_s is None for verdict in verdicts) >= 57
-    kept = next(verdict for verdict in verdicts if verdict.window_s is None)
-    assert (kept.n, kept.cov_of_window, kept.cov_of_window_interval) == (48, None, None)
+@pytest.mark.parametrize(("hours", "held"), [(1, 48), (2, 24), (6, 24)])
+def test_independent_runs_keep_the_window_that_was_requested(hours, held):
+    """Also of rarer runs, of which it holds fewer: they are not autocorrelated."""
+    series_points = [points(v, step_s=3600.0 * hours) for v in noise(60, 336, cov=0.05)]
+    verdicts = [judged(runs) for runs in series_points]
+    kept = [verdict for verdict in verdicts if verdict.cov_of_window is None]
+    assert len(kept) >= 55
+    assert kept[0].n == held
+    assert kept[0].cov_of_window_interval is None
+
+
+def test_rare_autocorrelated_runs_are_compared_with_their_own_window():
+    """48 h of six-hourly runs are too few anyway: the reason names the last 24 runs."""
+    verdict = judged(points(noise(1, 120, phi=0.6, cov=0.05)[0], step_s=6 * 3600.0))
+    days = present(verdict.window_s) / DAY_S
+    assert 8 <= days <= 14
+    assert (verdict.n, numbers(verdict.reason)[:2]) == (4 * days, [days, 24])
 
 
 def test_the_requested_window_stands_beside_the_longer_one():

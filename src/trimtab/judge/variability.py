@@ -252,10 +252,11 @@ def _windows(
         [runs[0].at for runs in counted],
         list(map(_mean, counted)),
         until=grouped[-1][-1].at,
+        requested=len(requested.counted),
         window_s=window_s,
         level_from=level_from,
     )
-    if longer_s <= requested.reach_s:
+    if longer_s < requested.reach_s + DAY_S / 2:  # it is in whole days: as good as the same
         return requested, None
     return _Window.of(grouped, longer_s, goal=goal, all_count=all_count), requested
 
@@ -386,7 +387,10 @@ def _status(
         return status, reason
     if alone is not None:
         days = judged.reach_s / DAY_S
-        because = f"autocorrelated: {_hours(window_s)} alone give {_estimate(alone.evidence)}"
+        short = _hours(window_s)
+        if alone.reach_s > window_s:
+            short = f"the last {plural(alone.evidence.n, 'run')}"
+        because = f"autocorrelated: {short} alone give {_estimate(alone.evidence)}"
         return status, Message(reason.code, f"over the last {days:.0f} d ({because}): {reason}")
     days = (counted[-1][-1].at - counted[0][0].at).days
     runs = f"over the last {plural(judged.evidence.n, 'run')}, {days} d"

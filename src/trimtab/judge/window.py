@@ -24,9 +24,10 @@ LENGTHENED_LONGEST_S: Final = 14 * DAY_S
 hourly series with a lag-1 autocorrelation of 0.85 needs as much; beyond, more stays inconclusive.
 """
 
-INDEPENDENT: Final = 50
-"""Independent values that a window should hold. The interval of the COV is then 0.83 to 1.25 times
-the COV: a true COV of 5 or 12 % is found to meet or miss a goal of 8 % in nine windows of ten."""
+INDEPENDENT: Final = 48
+"""Independent values that a window should hold, as two days of hourly runs do. The interval of the
+COV is then 0.83 to 1.25 times the COV: a true COV of 5 or 12 % is found to meet or miss a goal of
+8 % in nine windows of ten."""
 
 
 def asked_s(
@@ -34,6 +35,7 @@ def asked_s(
     means: Sequence[float],
     *,
     until: datetime,
+    requested: int,
     window_s: float,
     level_from: datetime,
 ) -> float:
@@ -47,6 +49,8 @@ def asked_s(
         The mean of the runs of each; 0 for an unfinished run.
     until
         Time of the last run, with which the window ends, aware.
+    requested
+        Number of occasions in the requested window: without autocorrelation they are enough.
     window_s
         The requested length, seconds: never less.
     level_from
@@ -61,9 +65,10 @@ def asked_s(
     Notes
     -----
     The variance of the sample variance of an AR(1) series is (1 + phi^2) / (1 - phi^2) times that
-    of independent numbers (`judge.spread.effective_n_cov`), so that many times `INDEPENDENT`
-    occasions are asked for. phi is estimated from all occasions of the level, at most two weeks of
-    them: those of the requested window alone would be too few.
+    of independent numbers (`judge.spread.effective_n_cov`), so that many times as many occasions
+    are asked for as the requested window holds, or as `INDEPENDENT` if it holds more. phi is
+    estimated from all occasions of the level, at most two weeks of them: those of the requested
+    window alone would be too few.
     """
     ages_s = [(until - at).total_seconds() for at in starts]
     level_s = (until - level_from).total_seconds()
@@ -72,7 +77,7 @@ def asked_s(
     if len(recent) < OCCASIONS_MINIMUM:
         return window_s
     phi = corrected_autocorrelation([means[place] for place in recent])
-    count = round(INDEPENDENT / effective_n_cov(1.0, phi))
+    count = max(1, round(min(requested, INDEPENDENT) / effective_n_cov(1.0, phi)))
     days = round(ages_s[recent[-min(count, len(recent))]] / DAY_S)
     if of_level[0] > 0:  # a window excludes its own start: here the last run of the level before
         days = min(days, int(ages_s[of_level[0] - 1] // DAY_S))
