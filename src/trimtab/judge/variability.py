@@ -458,7 +458,9 @@ def _decide(evidence: _Evidence) -> tuple[VerdictStatus, Message]:
             "goal-missed", f"{estimate} exceeds the goal of {cov_text(goal)}; {runs}"
         )
     if high > goal and is_vague(evidence.interval):
-        return VerdictStatus.CANNOT_TELL, Message("too-few-independent-runs", f"{estimate}; {runs}")
+        return VerdictStatus.CANNOT_TELL, Message(
+            "too-few-independent-runs", estimate + _unfinished_in_words(evidence)
+        )
     if high > goal:
         return VerdictStatus.CANNOT_TELL, Message(
             "goal-in-interval",
