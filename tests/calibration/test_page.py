@@ -51,7 +51,7 @@ def test_the_measured_verdicts_keep_what_the_page_claims(result):
         ]
         assert max(wrong) <= at_most(0.025, count) * count, row
         if phi <= 0.8 and cov in (0.05, 0.12):
-            assert row["met" if cov < GOAL else "missed"] >= 0.9 * count, row
+            assert row["met" if cov < GOAL else "missed"] >= 0.85 * count, row
 
 
 def test_the_measured_rates_keep_what_is_claimed_of_every_habit(result):

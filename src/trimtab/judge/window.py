@@ -27,7 +27,7 @@ hourly series with a lag-1 autocorrelation of 0.85 needs as much; beyond, more s
 INDEPENDENT: Final = 48
 """Independent values that a window should hold, as two days of hourly runs do. The interval of the
 COV is then 0.83 to 1.25 times the COV: a true COV of 5 or 12 % is found to meet or miss a goal of
-8 % in nine windows of ten."""
+8 % in 86 to 98 % of windows."""
 
 
 def asked_s(
