@@ -48,6 +48,7 @@ from trimtab.explain.status import (
 from trimtab.explain.trouble import trim_state
 from trimtab.judge.correlation import Correlated, CorrelatedSeries, Correlation
 from trimtab.judge.series_level import WORST_GOALS, effect_text
+from trimtab.judge.spread import is_vague
 from trimtab.show import command_options
 from trimtab.show.document import (
     GOAL_TONES,
@@ -183,7 +184,7 @@ def _series_row(entry: SeriesStatus, link: str, site: str) -> Row:
         value_or_dash(verdict.mean, verdict.unit),
         Cell(
             percent_or_dash(verdict.cov),
-            "" if interval is None else range_text(interval, "1"),
+            "" if interval is None or is_vague(interval) else range_text(interval, "1"),
         ),
         Cell(
             VERDICT_WORDS[verdict.status],

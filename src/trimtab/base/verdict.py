@@ -83,12 +83,13 @@ class Verdict:
     window_s
         Length of the window judged, s, if a longer one was chosen than requested; else ``None``.
     cov_of_window, cov_of_window_interval
-        COV of the requested window alone, if a longer one was judged.
+        COV of the requested window alone, if autocorrelation asked for a longer one.
     reason
         Why this status. Codes of a history: ``goal-met``, ``goal-missed``, ``goal-in-interval``,
-        ``constant-values``, ``unfinished-not-counted``, ``none-finished``, ``mean-zero``,
-        ``too-few-runs``, ``window-too-short``; of repetitions: ``repetitions-only``,
-        ``one-repetition``, ``mean-zero``, ``no-believed-repetition``, ``no-repetition``.
+        ``too-few-independent-runs``, ``constant-values``, ``unfinished-not-counted``,
+        ``none-finished``, ``mean-zero``, ``too-few-runs``, ``window-too-short``; of repetitions:
+        ``repetitions-only``, ``one-repetition``, ``mean-zero``, ``no-believed-repetition``,
+        ``no-repetition``.
     """
 
     metric: str
