@@ -293,10 +293,11 @@ def windows_of(
 
     Notes
     -----
-    Good hours are before the incident, up to a week; if there is less than a day of them, also
-    after its end. Between the last good hour and the first bad run, one run's distance is left out,
-    three for a level change, whose onset is no better known. For a dip without slow targets in
-    which most runs were well, the hours of the slow runs are bad and those between them good.
+    Bad hours are the core of the incident. Good hours are before it, up to a week; if there is less
+    than a day of them, also after its end. Neither are the interval in which it began, its margin,
+    and one run's distance before the first bad run, three for a level change. For a dip without
+    slow targets in which most runs were well, the hours of the slow runs are bad and those between
+    them good.
     """
     if incident.shape is Shape.STANDING:
         return Stretches((Period(record_from, now),), ())
@@ -310,11 +311,14 @@ def windows_of(
         begin = max(incident.at, last - _BAD_LONGEST)
     bad = Period(begin, max(last, begin))
     gap = max(spacing * 3, _gap(incident)) if incident.shape is Shape.STEP else spacing
-    before = Period(max(record_from, incident.at - _GOOD_LONGEST), incident.at - gap)
+    earlier = list(_before(incident, spacing))
+    week = min([incident.at, *earlier]) - _GOOD_LONGEST
+    before = Period(max(record_from, week), min([incident.at - gap, *earlier]))
     taken = [_hours(other, now) for other in others if _in_the_way(other, incident)]
     good = without([before], taken)
     if _length(good) < _GOOD_SHORTEST and incident.until is not None:
-        after = Period(end + gap, min(now, end + gap + _GOOD_LONGEST))
+        over = max(end, incident.margin[1] + spacing) if incident.margin is not None else end
+        after = Period(over + gap, min(now, over + gap + _GOOD_LONGEST))
         good = [*good, *without([after], taken)]
     slow = _slow_hours(incident, frames, spacing)
     if slow:
@@ -438,8 +442,18 @@ def without(windows: Sequence[Period], taken: Sequence[Period]) -> list[Period]:
     return left
 
 
+def _before(incident: Incident, spacing: timedelta) -> Iterator[datetime]:
+    """Yield until when an incident had not begun."""
+    if incident.onset is not None:
+        yield incident.onset[0]
+    if incident.margin is not None:
+        yield incident.margin[0] - spacing
+
+
 def _gap(incident: Incident) -> timedelta:
-    """Return the uncertainty of a level's onset, smaller for a deeper one."""
+    """Return the uncertainty of a level's onset if its interval is not known."""
+    if incident.onset is not None:
+        return timedelta()
     faint = incident.effect is not None and abs(incident.effect - 1) < _FAINT
     return _PLACED_FAINT if faint else timedelta()
 
@@ -457,7 +471,10 @@ def _in_the_way(other: Incident, incident: Incident) -> bool:
 
 def _hours(incident: Incident, now: datetime) -> Period:
     begins = incident.at if incident.shape is not Shape.STEP else incident.at - _RUN_LONGEST
-    return Period(begins, (incident.until or now) + timedelta(hours=1))
+    ends = incident.until or now
+    if incident.margin is not None:
+        begins, ends = min(begins, incident.margin[0]), max(ends, incident.margin[1])
+    return Period(begins, ends + timedelta(hours=1))
 
 
 def _spacing(frame: pl.DataFrame | None) -> timedelta:

@@ -30,6 +30,7 @@ from trimtab.explain.spell import (
     SeriesPart,
     Spell,
     apart,
+    core_with_most,
     grouped,
     name_of,
     percent_off,
@@ -314,12 +315,15 @@ class _Whole:
 
 
 def _spell(key: SeriesKey, runs: _Whole, members: Sequence[int], certain: int) -> Spell:
-    times, last = runs.times, members[-1]
-    goes_on = last == len(times) - 1
+    times, ends = runs.times, (members[0], members[-1])
+    goes_on = ends[1] == len(times) - 1
     unfinished = int(runs.unfinished[list(members)].sum())
     finished = runs.residuals[list(members)]
     finished = finished[np.isfinite(finished)]
     typical = float(np.median(finished)) if len(finished) else None
+    first, last = _core(runs, members, typical)
+    if goes_on:
+        last = ends[1]
     effect = None if typical is None else math.exp(typical if key.more_is_better else -typical)
     text = [] if effect is None else [percent_off(effect, more_is_better=key.more_is_better)]
     if unfinished:
@@ -331,17 +335,32 @@ def _spell(key: SeriesKey, runs: _Whole, members: Sequence[int], certain: int) -
         shape=Shape.DIP,
         key=key,
         name=name_of(key),
-        at=times[members[0]],
+        at=times[first],
         until=None if goes_on else times[last],
         last=times[last],
-        detected_at=times[max(members[0] if depth >= SINGLE else last, certain)],
+        detected_at=times[max(first if depth >= SINGLE else ends[1], certain)],
         certainty=ChangeStatus.CONFIRMED if unfinished or depth >= SINGLE else ChangeStatus.SUSPECT,
         depth=depth,
         what=", ".join(text),
         effect=effect,
         runs=len(members),
         unfinished=unfinished,
+        onset=(times[first - 1], times[first]) if first else None,
+        margin=None if (first, last) == ends else (times[ends[0]], times[ends[1]]),
     )
+
+
+def _core(runs: _Whole, members: Sequence[int], typical: float | None) -> tuple[int, int]:
+    """Return the first and last run of the hours of a dip in which most runs were low.
+
+    Low are its members, and runs between them that are nearer to its level than to the usual one.
+    """
+    rows = np.arange(members[0], members[-1] + 1)
+    low = np.isin(rows, members) | runs.unfinished[rows]
+    if typical is not None:
+        low |= np.nan_to_num(runs.residuals[rows]) < typical / 2
+    first, end = core_with_most(low)
+    return int(rows[first]), int(rows[end - 1])
 
 
 _MANY: Final = 3
@@ -385,7 +404,7 @@ def unsteady(
     are often far from their level, a few more in two days are normal.
     """
     window = timedelta(seconds=window_s)
-    hours = [Period(dip.at, dip.last) for dip in dips]
+    hours = [Period(*dip.extent) for dip in dips]
     spells: list[Spell] = []
     left = list(dips)
     points = [point for point in judgement.rolling if point.cov]
@@ -401,13 +420,13 @@ def unsteady(
     ]
     for stretch in _missed(wide, taken, window):
         begins, ends = stretch[0].at - window, stretch[-1].at
-        within = [dip for dip in dips if dip.at <= ends and dip.last >= begins]
+        within = [dip for dip in dips if dip.at <= ends and dip.extent[1] >= begins]
         alone = _missed(stretch, hours, window)
         lasts = any(part[-1].at - part[0].at >= _UNSTEADY_LEAST for part in alone)
         if not lasts and (len(within) < _MANY or ends - stretch[0].at < _UNSTEADY_LEAST):
             continue
         # A few dips show up by themselves; many of them are the spread.
-        known = [] if len(within) >= _MANY else [Period(dip.at, dip.last) for dip in within]
+        known = [] if len(within) >= _MANY else [Period(*dip.extent) for dip in within]
         part = looked.around(judgement.key, stretch[0].at, ends)
         if is_usual(part, Period(begins, ends), known=known):
             continue

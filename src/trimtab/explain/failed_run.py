@@ -13,6 +13,7 @@ many so close together.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +27,7 @@ from trimtab.base.run import RunStatus
 from trimtab.base.series import ChangeStatus, SeriesKey
 from trimtab.base.units import plural
 from trimtab.explain.context import RunFact
-from trimtab.explain.spell import Spell, apart, grouped
+from trimtab.explain.spell import Spell, apart, core_with_most, grouped
 from trimtab.judge.quantile import binomial_above
 
 BROKEN: Final = {RunStatus.FAILED: "failed", RunStatus.NOT_STARTED: "did not start"}
@@ -45,18 +46,16 @@ _STANDS: Final = timedelta(days=2)
 def failures(runs: Sequence[RunFact]) -> list[Spell]:
     """Return stretches of runs without a usable figure, by probe and reason."""
     sorts: dict[tuple[str, str], list[RunFact]] = {}
-    last: dict[str, datetime] = {}
-    spacing: dict[str, list[datetime]] = {}
+    times: dict[str, list[datetime]] = {}
     for run in sorted(runs, key=lambda run: run.at):
-        last[run.probe] = run.at
-        spacing.setdefault(run.probe, []).append(run.at)
+        times.setdefault(run.probe, []).append(run.at)
         why = _why(run)
         if why is not None:
             sorts.setdefault((run.probe, why), []).append(run)
     return [
-        _failure_spell(probe, why, group, goes_on=group[-1].at == last[probe])
+        _failure_spell(probe, why, group, times[probe])
         for (probe, why), broken in sorts.items()
-        for group in grouped(broken, lambda run: run.at, apart(spacing[probe]))
+        for group in grouped(broken, lambda run: run.at, apart(times[probe]))
         if why != _DOUBTED or len(group) >= _DOUBTED_LEAST
     ]
 
@@ -67,21 +66,31 @@ def _why(run: RunFact) -> str | None:
     return _DOUBTED if run.disbelieved else None
 
 
-def _failure_spell(probe: str, why: str, group: Sequence[RunFact], *, goes_on: bool) -> Spell:
-    first, last = group[0].at, group[-1].at
+def _failure_spell(
+    probe: str, why: str, group: Sequence[RunFact], times: Sequence[datetime]
+) -> Spell:
+    bad = {run.at for run in group}
+    begin, end = bisect_left(times, group[0].at), bisect_right(times, group[-1].at)
+    core = core_with_most([at in bad for at in times[begin:end]])
+    goes_on = end == len(times)
+    first = begin + core[0]
+    last = end - 1 if goes_on else begin + core[1] - 1
+    whole = group[0].at, group[-1].at
     return Spell(
-        shape=Shape.STEP if goes_on and last - first >= _STANDS else Shape.DIP,
+        shape=Shape.STEP if goes_on and times[last] - times[first] >= _STANDS else Shape.DIP,
         key=None,
         name=probe,
-        at=first,
-        until=None if goes_on else last,
-        last=last,
-        detected_at=first,
+        at=times[first],
+        until=None if goes_on else times[last],
+        last=times[last],
+        detected_at=times[first],
         certainty=ChangeStatus.CONFIRMED,
         depth=_DEPTH,
         what=f"{plural(len(group), 'run')} {why}",
         runs=len(group),
         is_broken=why in BROKEN.values(),
+        onset=(times[first - 1], times[first]) if first else None,
+        margin=None if (times[first], times[last]) == whole else whole,
     )
 
 
@@ -172,7 +181,8 @@ def lone_runs(
     """
     if not all(spell.is_lost for spell in group):
         return ()
-    begin, end = min(spell.at for spell in group), max(spell.last for spell in group)
+    extents = [spell.extent for spell in group]
+    begin, end = min(first for first, _ in extents), max(last for _, last in extents)
     probes = _probes(frames, runs)
     within = [
         (probe, at)

@@ -22,10 +22,19 @@ from trimtab.base.site import LIMITS, SiteLimits
 from trimtab.explain.context import Period, RunFact
 from trimtab.explain.dip import dips, unsteady
 from trimtab.explain.failed_run import BadChecksums, failures, integrity, lone_runs
+from trimtab.explain.incident_hours import (
+    Onset,
+    began_together,
+    begin_of,
+    companions,
+    core_spells,
+    end_of,
+    margin_of,
+    of_surveys,
+)
 from trimtab.explain.slow_hour import periodic, pooled
 from trimtab.explain.slow_target import slow_surveys, slow_targets
 from trimtab.explain.spell import (
-    SURVEYS,
     LookedSeries,
     SeriesPart,
     Spell,
@@ -35,7 +44,7 @@ from trimtab.explain.spell import (
 )
 from trimtab.explain.worse_level import drift, steps
 from trimtab.judge.array import scatter
-from trimtab.judge.series_level import is_worse, level_now
+from trimtab.judge.series_level import is_worse, level_now, onset_text
 
 _SHORT: Final = timedelta(days=2)
 _FEW_DAYS: Final = timedelta(days=11)
@@ -43,11 +52,13 @@ _FEW_DAYS: Final = timedelta(days=11)
 _NEAR: Final = timedelta(hours=4)
 """Short troubles this close are one: probes are hourly and do not start together."""
 _ONSET: Final = timedelta(hours=24)
-"""Levels that change within a day change together: that is the precision of a change point."""
+"""Levels that change within a day are one trouble, perhaps in stages; levels placed further apart
+are one if the intervals of their onsets meet."""
 _LOW: Final = (Shape.DIP, Shape.STEP)
 _SURVEYED: Final = timedelta(hours=30)
 """Surveys are daily: what they show may have begun the day before."""
 _LASTING: Final = timedelta(days=14)
+_DAY: Final = timedelta(days=1)
 _STAGE: Final = timedelta(hours=6)
 """A later onset than this is a separate stage; closer onsets cannot be resolved."""
 _WELL: Final = 2.5
@@ -116,7 +127,7 @@ def _together(spell: Spell, other: Spell) -> bool:
             return low.key != wide.key and over and within
     if Shape.UNSTEADY in (spell.shape, other.shape) or Shape.DRIFT in (spell.shape, other.shape):
         return spell.shape is other.shape and _overlap(spell, other, _NEAR)
-    surveyed = _of_surveys(spell) != _of_surveys(other)
+    surveyed = of_surveys(spell) != of_surveys(other)
     tolerance = _SURVEYED if surveyed else _ONSET
     if _is_short(spell) and _is_short(other):
         return _overlap(spell, other, _SURVEYED if surveyed else _NEAR)
@@ -126,7 +137,7 @@ def _together(spell: Spell, other: Spell) -> bool:
         begins = long.at - tolerance <= short.at <= long.at + tolerance
         unsure = long.certainty is ChangeStatus.SUSPECT and spell.key == other.key
         return _overlap(spell, other, _NEAR) and (begins or unsure)
-    return abs(spell.at - other.at) <= tolerance
+    return abs(spell.at - other.at) <= tolerance or began_together(spell, other)
 
 
 def _recur_together(spell: Spell, other: Spell) -> bool:
@@ -136,16 +147,13 @@ def _recur_together(spell: Spell, other: Spell) -> bool:
     return spell.recurs.meets(other.recurs)
 
 
-def _of_surveys(spell: Spell) -> bool:
-    return spell.key is None and SURVEYS in spell.name
-
-
 def _is_short(spell: Spell) -> bool:
     return spell.last - spell.at < _SHORT and spell.shape is not Shape.STEP
 
 
 def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:
-    return spell.at <= other.last + slack and other.at <= spell.last + slack
+    (begin, end), (other_begin, other_end) = spell.extent, other.extent
+    return begin <= other_end + slack and other_begin <= end + slack
 
 
 def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
@@ -156,14 +164,20 @@ def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
     """
     lead = _lead(group)
     strong = _strong(group, lead)
+    beside = companions(group, strong)
     ended = all(spell.until is not None for spell in strong)
     first, last = min(spell.at for spell in strong), max(spell.last for spell in strong)
+    begun = min(spell.began[0] for spell in strong)
     outside = [
         spell
         for spell in group
         if spell.is_level
         and spell not in strong
-        and (spell.at < first - _STAGE or (ended and (spell.until is None or spell.last > last)))
+        and spell not in beside
+        and (
+            (spell.at < first - _STAGE and spell.began[1] < begun)
+            or (ended and (spell.until is None or spell.last > last))
+        )
     ]
     yield [spell for spell in group if spell not in outside]
     if outside:
@@ -196,10 +210,12 @@ def _incident(
 ) -> Incident:
     lead = _lead(group)
     strong = _strong(group, lead)
-    at, last = min(spell.at for spell in strong), max(spell.last for spell in strong)
-    ended = all(spell.until is not None for spell in strong)
-    until = max(spell.until or last for spell in strong) if ended else None
-    shape = _shape(strong, lead, at, last)
+    core = core_spells(strong, lead, frames)
+    lead = lead if lead in core else _lead(core)
+    at, onset = begin_of(core)
+    last, ended = end_of(core, companions(group, strong))
+    until = last if ended else None
+    shape = _shape(core, lead, at, last)
     confirmed = any(spell.certainty is ChangeStatus.CONFIRMED for spell in group)
     targets = tuple(sorted({target for spell in group for target in spell.targets}))
     return Incident(
@@ -211,18 +227,20 @@ def _incident(
         certainty=ChangeStatus.CONFIRMED if confirmed else ChangeStatus.SUSPECT,
         at=at,
         until=until,
-        detected_at=min(spell.detected_at for spell in group),
+        detected_at=max(at, min(spell.detected_at for spell in group)),
         effect=lead.effect,
         effect_interval=lead.effect_interval,
         runs=lead.runs,
         unfinished=max(spell.unfinished for spell in group),
-        summary=_summary(group, lead, at, until),
+        summary=_summary(group, lead, _when(at, until, onset)),
         moved_with=tuple(sorted(_moved(group) - {lead.name})),
         unmoved=_unmoved(group, frames, at, last),
         better=_better(group, frames, at, last),
-        stages=_stages(strong),
+        stages=_stages(core),
         recurs=lead.recurs,
         targets=targets,
+        onset=onset,
+        margin=margin_of(strong, at, last),
     )
 
 
@@ -267,13 +285,18 @@ def _id(site: str, lead: Spell, shape: Shape, at: datetime) -> str:
     return id_of(site, series, shape, at.isoformat())
 
 
-def _summary(group: Sequence[Spell], lead: Spell, at: datetime, until: datetime | None) -> str:
+def _when(at: datetime, until: datetime | None, onset: Onset | None) -> str:
     begun = f"{at:%Y-%m-%d %H:%M}"
+    ended = "" if until is None else f"{until:%Y-%m-%d %H:%M}"
+    if onset is not None and onset[1] - onset[0] > _DAY:
+        text = f"began {onset_text(at, onset)}"
+        return f"{text}, until {ended} UTC" if ended else text
     if until is None:
-        when = f"since {begun} UTC"
-    else:
-        ended = f"{until:%Y-%m-%d %H:%M}"
-        when = f"{begun} UTC" if ended == begun else f"{begun} to {ended} UTC"
+        return f"since {begun} UTC"
+    return f"{begun} UTC" if ended == begun else f"{begun} to {ended} UTC"
+
+
+def _summary(group: Sequence[Spell], lead: Spell, when: str) -> str:
     parts = [f"{lead.name} {lead.what}"]
     for member in sorted(group, key=lambda spell: (-spell.depth, spell.name)):
         text = f"{member.name} {member.what}"
@@ -289,7 +312,9 @@ def _stages(strong: Sequence[Spell]) -> tuple[Stage, ...]:
     for spell in sorted(strong, key=lambda spell: (spell.at, -spell.depth, spell.name)):
         if spell.shape in (Shape.UNSTEADY, Shape.DRIFT, Shape.PERIODIC):
             continue
-        if stages and spell.at - stages[-1][0].at < _STAGE:
+        if stages and (
+            spell.at - stages[-1][0].at < _STAGE or began_together(spell, stages[-1][0])
+        ):
             stages[-1].append(spell)
         else:
             stages.append([spell])
@@ -488,6 +513,8 @@ def _recurs(dip: Spell, recurring: Sequence[Spell]) -> bool:
 def _hours(spell: Spell, now: datetime) -> tuple[Period, ...]:
     """Return the hours whose spread a spell explains: the edges of a step, all of a dip."""
     end = spell.until or now
+    if spell.margin is not None:
+        return (Period(spell.margin[0], max(end, spell.margin[1])),)
     if end - spell.at <= timedelta(days=4) or spell.shape is Shape.PERIODIC:
         return (Period(spell.at, end),)
     edges = [spell.at] if spell.until is None else [spell.at, spell.until]

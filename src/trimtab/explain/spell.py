@@ -260,7 +260,8 @@ class Spell:
     name
         Display name: ``ior write_bandwidth``, ``surveys``.
     at, until
-        First and last bad run; ``until`` is ``None`` while ongoing.
+        First and last run of its core, where most runs were bad; ``until`` is ``None`` while
+        ongoing.
     last
         Last bad run or look so far, also while ongoing.
     depth
@@ -308,6 +309,16 @@ class Spell:
         if self.recurs is None or other.recurs is None:
             return self.recurs is other.recurs
         return self.recurs.meets(other.recurs)
+
+    @property
+    def extent(self) -> tuple[datetime, datetime]:
+        """First and last run of everything that belongs to it."""
+        return self.margin or (self.at, self.last)
+
+    @property
+    def began(self) -> tuple[datetime, datetime]:
+        """The interval within which it began."""
+        return self.onset or (self.at, self.at)
 
     @property
     def is_lost(self) -> bool:
@@ -403,6 +414,8 @@ def grouped(
 def core_of(low: Any) -> tuple[int, int]:
     """Return the stretch with the most low entries, each other one subtracting one.
 
+    Of equal ones the longest.
+
     Parameters
     ----------
     low
@@ -416,10 +429,31 @@ def core_of(low: Any) -> tuple[int, int]:
     Examples
     --------
     >>> core_of([True, False, False, True, True, False, True])
-    (3, 5)
+    (3, 7)
     """
     total = np.concatenate([[0], np.cumsum(np.where(low, 1, -1))])
     least = np.minimum.accumulate(total)
-    end = int(np.argmax(total - least))
-    begin = int(np.flatnonzero(total[: end + 1] == least[end])[-1])
-    return begin, end
+    ends = np.flatnonzero(total - least == (total - least).max()).tolist()
+    begins = [int(np.flatnonzero(total[: end + 1] == least[end])[0]) for end in ends]
+    return max(zip(begins, ends, strict=True), key=lambda ends: ends[1] - ends[0])
+
+
+def core_with_most(low: Any) -> tuple[int, int]:
+    """Return the `core_of` low runs if it has more than half of them, else all from first to last.
+
+    A few low runs by chance, hours before a trouble or after it, are not part of it; runs that are
+    low now and then are one trouble from the first to the last.
+
+    Examples
+    --------
+    >>> core_with_most([True, False, False, True, True, True])
+    (3, 6)
+    >>> core_with_most([True, False, False, True, False, False, True])
+    (0, 7)
+    """
+    low = np.asarray(low)
+    begin, end = core_of(low)
+    if 2 * low[begin:end].sum() > low.sum():
+        return begin, end
+    places = np.flatnonzero(low)
+    return int(places[0]), int(places[-1]) + 1

@@ -96,12 +96,17 @@ def levels(context: Context, runs: Iterable[RunFact]) -> list[float]:
 def onset_within(context: Context) -> timedelta:
     """Return the uncertainty of the onset: wider for a small step in strong noise.
 
-    The likelihood locates a step of d in noise of s within about (s / d)^2 runs; runs of one series
-    are correlated, which doubles it. Never below `ONSET_LEAST` or the interval between runs.
+    That of the interval within which the incident began, if it is known. Otherwise the likelihood
+    locates a step of d in noise of s within about (s / d)^2 runs; runs of one series are
+    correlated, which doubles it. Never below `ONSET_LEAST` or the interval between runs.
     """
+    incident = context.incident
+    if incident.onset is not None:
+        known = max(incident.at - incident.onset[0], incident.onset[1] - incident.at)
+        return min(max(ONSET_LEAST, known), ONSET_MOST)
     good = of_incident(context, bad=False)
     logs = [math.log(value) for value in levels(context, good)]
-    effect = context.incident.effect
+    effect = incident.effect
     times = [run.at for run in (*good, *of_incident(context, bad=True))]
     usual_s = usual_gap_s(sorted(at.timestamp() for at in times))
     spacing = timedelta(seconds=usual_s) if usual_s else ONSET_LEAST
@@ -390,28 +395,33 @@ def logged(
     noun
         What to look for: "a failover".
     weight
-        Weight of one in the day before the first bad run, or with it, that was not over.
+        Weight of one in the day before the onset, or with it, that was not over; less if the onset
+        is a gap of weeks, in which any event is likelier to be there by chance.
     late
         Weight if the first came only after the first bad runs: work gets logged hours later, so it
         supports little and contradicts nothing.
     """
     requested = frozenset(kinds)
     events = context.entries(lambda event: event.kind in requested and event.at <= context.now)
-    begun, within = context.incident.at, onset_within(context)
+    at, within = context.incident.at, onset_within(context)
+    earliest, latest = context.incident.onset or (at, at)
+    earliest, latest = min(earliest, at - within), max(latest, at + within)
     before = [
         event
         for event in events
-        if begun - _BEFORE <= event.at <= begun + within
-        and (event.until is None or event.until >= begun - within)
+        if min(earliest, at - _BEFORE) <= event.at <= latest
+        and (event.until is None or event.until >= earliest)
     ]
-    after = [event for event in events if event.at > begun + within and context.is_bad(event.at)]
+    after = [event for event in events if event.at > latest and context.is_bad(event.at)]
     if not before and not after:
         return LOG.weighed(f"the log book has no {noun.removeprefix('a ')}", 0.0)
     event, late_words = (before[-1], "") if before else (after[0], " after the first bad runs")
     detail = f": {event.detail}" if event.detail else ""
     text = f"the log book has {noun}{late_words} at {event.at:%d %B %H:%M}{detail}"
     code = "event-logged" if before else "event-logged-late"
-    weight = weight if before else late
+    # Chance has one in a window that is n times as long n times as often.
+    longer = math.log10(max(1.0, (latest - earliest) / (2 * ONSET_MOST)))
+    weight = max(0.0, weight - longer) if before else late
     return LOG.weighed(text, weight, event, code=code, targets=event.targets)
 
 
