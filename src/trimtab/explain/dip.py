@@ -72,6 +72,8 @@ _DEPTHS: Final = (3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 25.0, 32.0, 4
 """Robust standard deviations at which low runs are counted."""
 LENGTHS: Final = (3, 6, 12, 24)
 """Runs in a stretch. Longer ones are level changes, which `trimtab.judge.change` finds."""
+_BEFORE_RUNS: Final = 200
+"""Runs before a stretch that show how often runs are low; with fewer, those after it do as well."""
 _MONTH: Final = 30 * 86400.0
 _RUNS_LEAST: Final = 12
 
@@ -137,9 +139,10 @@ def _joined_members(certain: Sequence[Sequence[int]], wide: Sequence[int]) -> li
 
 
 def is_usual(part: SeriesPart, stretch: Period, *, known: Sequence[Period]) -> bool:
-    """Return whether chance explains the scatter of a stretch, given the runs elsewhere.
+    """Return whether chance explains the scatter of a stretch, given the runs before it.
 
-    Runs far above their level count the same as those far below it.
+    Where there are few before it, given those elsewhere. Runs far above their level count the same
+    as those far below it.
 
     Parameters
     ----------
@@ -155,7 +158,10 @@ def is_usual(part: SeriesPart, stretch: Period, *, known: Sequence[Period]) -> b
         within &= (runs.times < hours.from_.timestamp()) | (runs.times > hours.to.timestamp())
     far = runs.unfinished | (np.abs(runs.residuals) >= _DEPTHS[0] * runs.scale)
     group = np.flatnonzero(within & far).tolist()
-    return not group or _Chance.beside(scattered, group).is_usual(group, A_MONTH / part.beside)
+    if not group:
+        return True
+    chance = _Chance.beside(scattered, group, only_before=True)
+    return chance.is_usual(group, A_MONTH / part.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +173,7 @@ class _Chance:
     depth
         Depth of each run below its level, in standard deviations; infinite if it did not finish.
     elsewhere
-        The same, with 0 around the group in question.
+        The same of all runs that show what is usual, with 0 for the group in question.
     shares
         Share of runs elsewhere at least as low as each of `_DEPTHS`: consecutive low runs count
         once, since they are not independent.
@@ -181,11 +187,16 @@ class _Chance:
     a_month: float
 
     @classmethod
-    def beside(cls, runs: Residuals, group: Sequence[int]) -> _Chance:
-        """Return the chance model from the runs outside a group."""
+    def beside(cls, runs: Residuals, group: Sequence[int], *, only_before: bool = False) -> _Chance:
+        """Return the chance model from the runs outside a group, or only from those before it.
+
+        What comes after a trouble may be more of it, and is not what is usual.
+        """
         depth = np.where(runs.unfinished, np.inf, np.nan_to_num(-runs.residuals / runs.scale))
         elsewhere = depth.copy()
         elsewhere[group[0] : group[-1] + 1] = 0.0
+        if only_before and group[0] >= _BEFORE_RUNS:
+            elsewhere = elsewhere[: group[0]]
         shares = tuple(_share(elsewhere, step) for step in _DEPTHS)
         span = max(float(runs.times[-1] - runs.times[0]), 1.0)
         return cls(depth, elsewhere, shares, _MONTH / span * len(depth))
@@ -250,7 +261,7 @@ class _Chance:
 
         Beyond the lowest run the share falls as `_TAIL` says.
         """
-        first, known = _DEPTHS[0], len(self.depth) + 1
+        first, known = _DEPTHS[0], len(self.elsewhere) + 1
         if least <= first:
             share = _share(self.elsewhere, least)
             return share, share * known

@@ -32,9 +32,17 @@ from trimtab.explain.incident_hours import (
     margin_of,
     of_surveys,
 )
+from trimtab.explain.lasting import (
+    is_of_losses,
+    is_of_rate,
+    lasting_losses,
+    lasting_spread,
+    without_absorbed,
+)
 from trimtab.explain.slow_hour import periodic, pooled
 from trimtab.explain.slow_target import slow_surveys, slow_targets
 from trimtab.explain.spell import (
+    Judged,
     LookedSeries,
     SeriesPart,
     Spell,
@@ -223,7 +231,7 @@ def _incident(
         site=site,
         key=lead.key,
         shape=shape,
-        state=_state(shape, at, until, now, targets),
+        state=_state(shape, at, until, now, is_usual=not (targets or is_of_losses(lead))),
         certainty=ChangeStatus.CONFIRMED if confirmed else ChangeStatus.SUSPECT,
         at=at,
         until=until,
@@ -268,12 +276,19 @@ def _shape(group: Sequence[Spell], lead: Spell, at: datetime, last: datetime) ->
 
 
 def _state(
-    shape: Shape, at: datetime, until: datetime | None, now: datetime, targets: Sequence[str]
+    shape: Shape, at: datetime, until: datetime | None, now: datetime, *, is_usual: bool
 ) -> IncidentState:
-    """Return whether it is ongoing; slow single targets never become the new normal."""
+    """Return whether it is ongoing.
+
+    Parameters
+    ----------
+    is_usual
+        Whether a level that lasts becomes the new normal: slow single targets and losses of runs
+        never do.
+    """
     if until is not None:
         return IncidentState.ENDED
-    lasts = shape is Shape.STEP and now - at > _LASTING and not targets
+    lasts = shape is Shape.STEP and now - at > _LASTING and is_usual
     return IncidentState.LASTING if lasts else IncidentState.OPEN
 
 
@@ -467,24 +482,44 @@ def find_troubles(
     ]
     looked = LookedSeries(judged, now)
     spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs)]
-    spells += pooled(looked.together())
-    for judgement, frame in judged:
-        spells += [*steps(judgement, frame), *drift(judgement)]
-        spells += periodic(looked.of(judgement.key), frame, timezone)
-    dips_of = {judgement.key: _dips(looked.of(judgement.key), spells) for judgement, _ in judged}
-    every = [*spells, *chain.from_iterable(dips_of.values())]
-    lost, lone = without_lone_runs(every, frames, runs)
-    first_spells = tuple(spells)
+    spells += [*pooled(looked.together()), *_of_series(judged, looked, timezone)]
+    losses = tuple(lasting_losses(runs, frames))
+    wide = [spell for each in judged for spell in lasting_spread(*each, limits.cov)]
+    spells = [spell for spell in spells if not is_of_rate(spell, losses, runs, frames)]
+    spells += [*losses, *wide]
+    dips_of: dict[SeriesKey, list[Spell]] = {}
+    for judgement, _ in judged:
+        low = without_absorbed(_dips(looked.of(judgement.key), spells), wide)
+        dips_of[judgement.key] = [dip for dip in low if not is_of_rate(dip, losses, runs, frames)]
+    lost, lone = without_lone_runs([*spells, *chain(*dips_of.values())], frames, runs)
+    first_spells = (*spells, *lost)
     spells = [spell for spell in spells if spell not in lost]
     for judgement, _ in judged:
-        # Another series' trouble does not explain this one's spread; a lost single run does.
-        key = judgement.key
-        near = (spell for spell in (*first_spells, *lost) if spell.key in (key, None))
+        near = (spell for spell in first_spells if _is_near(spell, judgement.key))
         taken = [hours for spell in near for hours in _hours(spell, now)]
-        low = [dip for dip in dips_of[key] if dip not in lost]
+        low = [dip for dip in dips_of[judgement.key] if dip not in lost]
         spells += unsteady(judgement, looked, low, taken, window_s=limits.window_s)
     spells += integrity(bad_checksums, now)
     return Troubles(merged(spells, frames, site=site, now=now), lone)
+
+
+def _of_series(judged: Judged, looked: LookedSeries, timezone: str) -> Iterator[Spell]:
+    """Yield the levels, drifts and recurring hours of each series."""
+    for judgement, frame in judged:
+        yield from steps(judgement, frame)
+        yield from drift(judgement)
+        yield from periodic(looked.of(judgement.key), frame, timezone)
+
+
+def _is_near(spell: Spell, key: SeriesKey) -> bool:
+    """Return whether a spell may explain the spread of a series.
+
+    Another series' trouble does not; a lost single run does, and a share of lost runs, which all
+    figures of a probe have in common.
+    """
+    if spell.key is None or spell.key == key:
+        return True
+    return is_of_losses(spell) and spell.key.probe == key.probe
 
 
 def _dips(parts: Sequence[SeriesPart], spells: Sequence[Spell]) -> list[Spell]:
@@ -515,6 +550,8 @@ def _hours(spell: Spell, now: datetime) -> tuple[Period, ...]:
     end = spell.until or now
     if spell.margin is not None:
         return (Period(spell.margin[0], max(end, spell.margin[1])),)
+    if spell.shape is Shape.UNSTEADY or is_of_losses(spell):
+        return (Period(spell.at, end),)
     if end - spell.at <= timedelta(days=4) or spell.shape is Shape.PERIODIC:
         return (Period(spell.at, end),)
     edges = [spell.at] if spell.until is None else [spell.at, spell.until]
