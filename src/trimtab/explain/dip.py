@@ -72,8 +72,8 @@ _DEPTHS: Final = (3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 25.0, 32.0, 4
 """Robust standard deviations at which low runs are counted."""
 LENGTHS: Final = (3, 6, 12, 24)
 """Runs in a stretch. Longer ones are level changes, which `trimtab.judge.change` finds."""
-_BEFORE_RUNS: Final = 200
-"""Runs before a stretch that show how often runs are low; with fewer, those after it do as well."""
+_LEVEL_RUNS: Final = 200
+"""Runs of a level that show how often its runs are low; of a shorter one the whole record does."""
 _MONTH: Final = 30 * 86400.0
 _RUNS_LEAST: Final = 12
 
@@ -156,7 +156,7 @@ def is_usual(part: SeriesPart, stretch: Period, *, known: Sequence[Period]) -> b
     within = (runs.times > stretch.from_.timestamp()) & (runs.times <= stretch.to.timestamp())
     for hours in known:
         within &= (runs.times < hours.from_.timestamp()) | (runs.times > hours.to.timestamp())
-    far = runs.unfinished | (np.abs(runs.residuals) >= _DEPTHS[0] * runs.scale)
+    far = runs.unfinished | (np.abs(runs.residuals) >= _DEPTHS[0] * runs.scales)
     group = np.flatnonzero(within & far).tolist()
     if not group:
         return True
@@ -173,7 +173,7 @@ class _Chance:
     depth
         Depth of each run below its level, in standard deviations; infinite if it did not finish.
     elsewhere
-        The same of all runs that show what is usual, with 0 for the group in question.
+        The same of its level, or of all runs if that has few, with 0 for the group in question.
     shares
         Share of runs elsewhere at least as low as each of `_DEPTHS`: consecutive low runs count
         once, since they are not independent.
@@ -192,11 +192,15 @@ class _Chance:
 
         What comes after a trouble may be more of it, and is not what is usual.
         """
-        depth = np.where(runs.unfinished, np.inf, np.nan_to_num(-runs.residuals / runs.scale))
+        depth = np.where(runs.unfinished, np.inf, np.nan_to_num(-runs.residuals / runs.scales))
         elsewhere = depth.copy()
         elsewhere[group[0] : group[-1] + 1] = 0.0
-        if only_before and group[0] >= _BEFORE_RUNS:
-            elsewhere = elsewhere[: group[0]]
+        of_level = runs.levels == runs.levels[group[0]]
+        earlier = np.arange(len(depth)) < group[0]
+        if only_before and (earlier & of_level).sum() >= _LEVEL_RUNS:
+            elsewhere = elsewhere[earlier & of_level]
+        elif of_level.sum() >= _LEVEL_RUNS:
+            elsewhere = elsewhere[of_level]
         shares = tuple(_share(elsewhere, step) for step in _DEPTHS)
         span = max(float(runs.times[-1] - runs.times[0]), 1.0)
         return cls(depth, elsewhere, shares, _MONTH / span * len(depth))
@@ -280,13 +284,13 @@ def _share(depth: Any, least: float) -> float:
 
 def _bad(runs: Residuals) -> list[int]:
     """Return the indices of the bad runs."""
-    z = np.where(runs.unfinished, -np.inf, runs.residuals / runs.scale)
+    z = np.where(runs.unfinished, -np.inf, runs.residuals / runs.scales)
     z = np.nan_to_num(z, nan=0.0, neginf=-1e9)
-    least = math.log(1 - LEAST) / runs.scale
-    bad = z < min(-SINGLE, least)
+    least = math.log(1 - LEAST) / runs.scales
+    bad = z < np.minimum(-SINGLE, least)
     # In an autocorrelated series one shock lowers the next run as well: that is not a second one.
     pair = PAIR / math.sqrt(1 - runs.phi**2)
-    low = np.flatnonzero(z < min(-pair, least))
+    low = np.flatnonzero(z < np.minimum(-pair, least))
     for a, b in pairwise(low.tolist()):
         if runs.times[b] - runs.times[a] <= TOGETHER.total_seconds():
             bad[[a, b]] = True
@@ -298,7 +302,8 @@ def _bad(runs: Residuals) -> list[int]:
         clipped = np.where(bad, 0.0, np.clip(z, -CLIPPED, CLIPPED))
         total = np.concatenate([[0.0], np.cumsum(clipped)])
         means = (total[length:] - total[:-length]) / length
-        limit = min(-STRETCH * widen / math.sqrt(length), max(least, -CLIPPED + 0.5))
+        deep = np.maximum(least[: len(means)], -CLIPPED + 0.5)
+        limit = np.minimum(-STRETCH * widen / math.sqrt(length), deep)
         for start in np.flatnonzero(means < limit):
             window = np.arange(start, start + length)
             bad[window[z[window] < means[start] / 2]] = True
@@ -320,7 +325,7 @@ class _Whole:
         return cls(
             [at for part in parts for at in part.times[part.within]],
             np.concatenate([each.residuals[rows] for each, rows in runs]),
-            np.concatenate([-each.residuals[rows] / each.scale for each, rows in runs]),
+            np.concatenate([-(each.residuals / each.scales)[rows] for each, rows in runs]),
             np.concatenate([each.unfinished[rows] for each, rows in runs]),
         )
 

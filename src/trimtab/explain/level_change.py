@@ -35,12 +35,15 @@ class LevelChange:
         Median of the finished runs, minus the unfinished share if that changed too.
     lost
         Unfinished runs after it, and how many runs there were; ``None`` if no more than before.
+    direction_known
+        ``False`` if the runs changed, confirmed, but the interval of the ratio includes 1.
     """
 
     point: ChangePoint
     before: float | None
     after: float | None
     lost: tuple[int, int] | None
+    direction_known: bool = True
 
     @property
     def confirmed(self) -> bool:
@@ -67,12 +70,18 @@ class LevelChange:
 
     @property
     def size(self) -> float:
-        """Fraction of the level that was lost."""
+        """Fraction of the level that was lost; without a direction, the most it may have moved."""
+        interval = self.point.effect_interval
+        if not self.direction_known and interval is not None:
+            return max(abs(1 - interval.low), abs(interval.high - 1))
         return 1.0 if not self.before or self.after is None else abs(self.after / self.before - 1)
 
 
 def changes_of(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[LevelChange]:
-    """Return the changes of a series that were not dismissed and have a known direction."""
+    """Return the changes of a series that were not dismissed.
+
+    One without a known direction only if it is confirmed.
+    """
     points = _staged(
         [
             point
@@ -105,7 +114,12 @@ def changes_of(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[LevelCha
             if more_lost:
                 lost = len(sides[1]) - int(sides[1].sum()), len(sides[1])
         changes.append(LevelChange(point, before, after, lost))
-    return changes
+    changes += [
+        LevelChange(point, point.before, point.after, None, direction_known=False)
+        for point in judgement.changes
+        if point.status is ChangeStatus.CONFIRMED and code_of(point.reason) == DIRECTION
+    ]
+    return sorted(changes, key=lambda change: change.point.at)
 
 
 def _staged(points: Sequence[ChangePoint], frame: pl.DataFrame) -> list[ChangePoint]:

@@ -341,7 +341,7 @@ class _Series:
     @property
     def scaled(self) -> Any:
         """Residuals in standard deviations of the series; an unfinished run is at the bottom."""
-        scaled = np.clip(self.runs.residuals / self.runs.scale, -_CUT, _CUT)
+        scaled = np.clip(self.runs.residuals / self.runs.scales, -_CUT, _CUT)
         return np.where(self.runs.unfinished, -_CUT, scaled)
 
 

@@ -44,6 +44,8 @@ _EVER: Final = datetime.min.replace(tzinfo=UTC)
 _WEEK: Final = 7 * 86400.0
 _LEVEL_RUNS: Final = 15
 """Fewest runs in a level if runs are a day or more apart."""
+_LEVEL_SURE: Final = 48
+"""Runs that show how far a level scatters: to within a tenth or so."""
 _SCALE_LEAST: Final = 0.005
 """Half a per cent: steadier series would otherwise report every hiccup."""
 
@@ -178,15 +180,21 @@ class Residuals:
 
     Attributes
     ----------
-    scale, phi
-        Robust standard deviation of the residuals, and their lag-1 correlation.
+    scales
+        Robust standard deviation of the residuals of its level: a level that scatters more, beside
+        a slow drive, has low runs as it has high ones. Of a short level, no less than the whole.
+    phi
+        Lag-1 correlation of the residuals.
+    levels
+        Number of the level to which each run belongs.
     """
 
     times: Any
     residuals: Any
     unfinished: Any
-    scale: float
+    scales: Any
     phi: float
+    levels: Any
 
 
 def residuals_of(key: SeriesKey, frame: pl.DataFrame, levels: Sequence[datetime]) -> Residuals:
@@ -204,15 +212,26 @@ def residuals_of(key: SeriesKey, frame: pl.DataFrame, levels: Sequence[datetime]
     sign = 1.0 if key.more_is_better else -1.0
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.where(unfinished, np.nan, sign * np.log(values))
-    residuals = np.full(len(logs), np.nan)
-    for part in _parts(times, levels):
+    residuals, numbers = np.full(len(logs), np.nan), np.zeros(len(logs), dtype=int)
+    parts = _parts(times, levels)
+    for number, part in enumerate(parts):
         residuals[part] = logs[part] - _level(times[part], logs[part])
+        numbers[part] = number
+    whole = _scale(residuals)
+    scales = np.full(len(logs), whole)
+    for part in parts:
+        of_level, runs = _scale(residuals[part]), int(np.isfinite(residuals[part]).sum())
+        scales[part] = of_level if runs >= _LEVEL_SURE else max(of_level, whole)
+    # Outliers are the target: they must not make the rest look uncorrelated.
+    known = (residuals / scales)[np.isfinite(residuals)]
+    phi = corrected_autocorrelation(np.clip(known, -3.0, 3.0)[-720:].tolist())
+    return Residuals(times, residuals, unfinished, scales, phi, numbers)
+
+
+def _scale(residuals: Any) -> float:
     known = residuals[np.isfinite(residuals)]
     scale = 1.4826 * float(np.median(np.abs(known))) if len(known) else _SCALE_LEAST
-    # Outliers are the target: they must not make the rest look uncorrelated.
-    clipped = np.clip(known, -3 * scale, 3 * scale)
-    phi = corrected_autocorrelation(clipped[-720:].tolist())
-    return Residuals(times, residuals, unfinished, max(scale, _SCALE_LEAST), phi)
+    return max(scale, _SCALE_LEAST)
 
 
 def _parts(times: Any, levels: Sequence[datetime]) -> list[slice]:

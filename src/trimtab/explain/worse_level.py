@@ -64,7 +64,7 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
             gradual |= set(places)
             yield _gradual(judgement, frame, changes, places, decline)
     for index, change in enumerate(changes):
-        if index in gradual or not change.is_worse(more_is_better=more) or _is_faint(change):
+        if index in gradual or not _is_told(change, more):
             continue
         back = _recovery(change, changes[index + 1 :], more)
         begun = min(_sharpened(change, frame), times[-1])
@@ -98,6 +98,13 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
         )
 
 
+def _is_told(change: LevelChange, more_is_better: bool) -> bool:
+    """Return whether a change is for the worse, or may be, and large enough."""
+    if not change.direction_known:
+        return True
+    return change.is_worse(more_is_better=more_is_better) and not _is_faint(change)
+
+
 def _core(
     change: LevelChange,
     frame: pl.DataFrame,
@@ -114,6 +121,8 @@ def _core(
     """
     within = frame.filter(pl.col("at").is_between(begun, upto))
     if change.lost is not None or within.height < 2 * _DEEP_RUNS or not change.point.before:
+        return None
+    if not change.direction_known:
         return None
     values = within["value"].fill_null(0.0).to_numpy()
     with np.errstate(divide="ignore"):
@@ -166,7 +175,8 @@ def _onset(
             max(begin, point.at - _PLACED_MOST), min(end, point.at + _PLACED_MOST)
         ),
     )
-    if point.before and point.after and not change.is_only_lost and not near.is_empty():
+    is_placed = change.direction_known and not change.is_only_lost
+    if point.before and point.after and is_placed and not near.is_empty():
         before = frame.filter(finished, pl.col("at") >= begin, pl.col("at") < point.at)
         about = np.log(before["value"].tail(LEVEL_RUNS).to_numpy() / point.before)
         scale = _scatter(point, judgement, frame)
@@ -190,7 +200,7 @@ def _downward(changes: Sequence[LevelChange], more_is_better: bool) -> Iterator[
     """Yield the positions of at least two confirmed changes that follow one another downwards."""
     places: list[int] = []
     for index, change in enumerate(changes):
-        if not change.confirmed or _is_faint(change):
+        if not change.confirmed or not change.direction_known or _is_faint(change):
             continue
         if change.lost is None and change.is_worse(more_is_better=more_is_better):
             places.append(index)
@@ -345,7 +355,7 @@ def _sharpened(change: LevelChange, frame: pl.DataFrame) -> datetime:
     consists of nothing else, they are the new level.
     """
     point = change.point
-    if not point.before:
+    if not point.before or not change.direction_known:
         return point.at
     near = frame.filter(pl.col("at").is_between(point.at - _PLACED, point.at + _PLACED))
     times: list[datetime] = near["at"].to_list()
@@ -387,12 +397,17 @@ def _recovery(
 ) -> LevelChange | None:
     """Return the change that restored the level, ``None`` if it stayed.
 
-    A confirmed change is over when its recovery is confirmed: a suspect may yet be dismissed.
+    A confirmed change is over when its recovery is confirmed: a suspect may yet be dismissed. One
+    without a direction is over when the level changes again.
     """
     if change.before is None:
         return None
     point = change.point
     for other in later:
+        if not change.direction_known and other.confirmed:
+            return other
+        if not (change.direction_known and other.direction_known):
+            continue
         if other.after is None or (change.confirmed and not other.confirmed):
             continue
         levels = [(change.before, change.after, other.after)]
@@ -430,7 +445,9 @@ def _scatter(point: ChangePoint, judgement: SeriesJudgement, frame: pl.DataFrame
 
 
 def _effect_text(change: LevelChange, more_is_better: bool) -> str:
-    effect = change.point.effect
+    effect, interval = change.point.effect, change.point.effect_interval
+    if not change.direction_known and interval is not None:
+        return f"changed, direction not known ({interval.low:.2f} to {interval.high:.2f} times)"
     parts = [] if effect is None else [percent_off(effect, more_is_better=more_is_better)]
     if change.point.of_unit is not None:
         parts = [change.point.of_unit]
