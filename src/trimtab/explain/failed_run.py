@@ -27,7 +27,8 @@ from trimtab.base.run import RunStatus
 from trimtab.base.series import ChangeStatus, SeriesKey
 from trimtab.base.units import plural
 from trimtab.explain.context import RunFact
-from trimtab.explain.spell import Spell, apart, core_with_most, grouped
+from trimtab.explain.spell import Spell, core_with_most, grouped
+from trimtab.explain.spell import apart as furthest
 from trimtab.judge.quantile import binomial_above
 
 BROKEN: Final = {RunStatus.FAILED: "failed", RunStatus.NOT_STARTED: "did not start"}
@@ -43,8 +44,14 @@ _DEPTH: Final = 30.0
 _STANDS: Final = timedelta(days=2)
 
 
-def failures(runs: Sequence[RunFact]) -> list[Spell]:
-    """Return stretches of runs without a usable figure, by probe and reason."""
+def failures(runs: Sequence[RunFact], apart: Mapping[str, str] | None = None) -> list[Spell]:
+    """Return stretches of runs without a usable figure, by probe and reason.
+
+    Parameters
+    ----------
+    apart
+        Comparability to what distinguishes that series from others of its probe.
+    """
     sorts: dict[tuple[str, str], list[RunFact]] = {}
     times: dict[str, list[datetime]] = {}
     for run in sorted(runs, key=lambda run: run.at):
@@ -53,9 +60,9 @@ def failures(runs: Sequence[RunFact]) -> list[Spell]:
         if why is not None:
             sorts.setdefault((run.probe, why), []).append(run)
     return [
-        _failure_spell(probe, why, group, times[probe])
+        _failure_spell(probe, why, group, times[probe], apart or {})
         for (probe, why), broken in sorts.items()
-        for group in grouped(broken, lambda run: run.at, apart(times[probe]))
+        for group in grouped(broken, lambda run: run.at, furthest(times[probe]))
         if why != _DOUBTED or len(group) >= _DOUBTED_LEAST
     ]
 
@@ -67,7 +74,11 @@ def _why(run: RunFact) -> str | None:
 
 
 def _failure_spell(
-    probe: str, why: str, group: Sequence[RunFact], times: Sequence[datetime]
+    probe: str,
+    why: str,
+    group: Sequence[RunFact],
+    times: Sequence[datetime],
+    apart: Mapping[str, str],
 ) -> Spell:
     bad = {run.at for run in group}
     begin, end = bisect_left(times, group[0].at), bisect_right(times, group[-1].at)
@@ -76,6 +87,9 @@ def _failure_spell(
     first = begin + core[0]
     last = end - 1 if goes_on else begin + core[1] - 1
     whole = group[0].at, group[-1].at
+    of = sorted({apart.get(run.series, "") for run in group})
+    # Not in the name, of which the id is made: it would change with every series that is added.
+    which = f" ({of[0]})" if len(of) == 1 and of[0] else ""
     return Spell(
         shape=Shape.STEP if goes_on and times[last] - times[first] >= _STANDS else Shape.DIP,
         key=None,
@@ -86,7 +100,7 @@ def _failure_spell(
         detected_at=times[first],
         certainty=ChangeStatus.CONFIRMED,
         depth=_DEPTH,
-        what=f"{plural(len(group), 'run')} {why}",
+        what=f"{plural(len(group), 'run')} {why}{which}",
         runs=len(group),
         is_broken=why in BROKEN.values(),
         onset=(times[first - 1], times[first]) if first else None,
@@ -154,9 +168,9 @@ _BEFORE: Final = timedelta(days=60)
 """Days used to estimate how often runs are lost; half a run is added to a short record."""
 _MONTH: Final = timedelta(days=30)
 
-_BROKEN: Final = "broken"
+_BROKEN: Final = "broken "
 _Probe = tuple[str, str, str]
-"""Name, kind and comparability, or `_BROKEN`."""
+"""Name, kind and comparability; after `_BROKEN` for runs that are in no series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +206,11 @@ def lone_runs(
     count = len(within)
     if count > 1 and not _by_chance(count, begin, end, probes):
         return ()
-    return tuple(LoneRun(probe[0], probe[1], at) for probe, at in sorted(within))
+    apart = {key.comparability: key.apart for key in frames}
+    return tuple(
+        LoneRun(probe, kind, at, apart.get(series.removeprefix(_BROKEN), ""))
+        for (probe, kind, series), at in sorted(within)
+    )
 
 
 def _probes(
@@ -205,7 +223,7 @@ def _probes(
     broken: dict[_Probe, list[datetime]] = {}
     for run in runs:
         if run.status in BROKEN:
-            broken.setdefault((run.probe, run.kind, _BROKEN), []).append(run.at)
+            broken.setdefault((run.probe, run.kind, _BROKEN + run.series), []).append(run.at)
     probes: dict[_Probe, _Runs] = {
         probe: _Runs(times, times)
         for probe, ats in broken.items()

@@ -23,7 +23,6 @@ from trimtab.explain.context import Period, RunFact
 from trimtab.explain.dip import dips, unsteady
 from trimtab.explain.failed_run import BadChecksums, failures, integrity, lone_runs
 from trimtab.explain.incident_hours import (
-    Onset,
     began_together,
     begin_of,
     companions,
@@ -31,6 +30,8 @@ from trimtab.explain.incident_hours import (
     end_of,
     margin_of,
     of_surveys,
+    summary_of,
+    when_text,
 )
 from trimtab.explain.lasting import (
     is_of_losses,
@@ -52,7 +53,7 @@ from trimtab.explain.spell import (
 )
 from trimtab.explain.worse_level import drift, steps
 from trimtab.judge.array import scatter
-from trimtab.judge.series_level import is_worse, level_now, onset_text
+from trimtab.judge.series_level import is_worse, level_now
 
 _SHORT: Final = timedelta(days=2)
 _FEW_DAYS: Final = timedelta(days=11)
@@ -66,7 +67,6 @@ _LOW: Final = (Shape.DIP, Shape.STEP)
 _SURVEYED: Final = timedelta(hours=30)
 """Surveys are daily: what they show may have begun the day before."""
 _LASTING: Final = timedelta(days=14)
-_DAY: Final = timedelta(days=1)
 _STAGE: Final = timedelta(hours=6)
 """A later onset than this is a separate stage; closer onsets cannot be resolved."""
 _WELL: Final = 2.5
@@ -240,7 +240,7 @@ def _incident(
         effect_interval=lead.effect_interval,
         runs=lead.runs,
         unfinished=max(spell.unfinished for spell in group),
-        summary=_summary(group, lead, _when(at, until, onset)),
+        summary=summary_of(group, lead, when_text(at, until, onset)),
         moved_with=tuple(sorted(_moved(group) - {lead.name})),
         unmoved=_unmoved(group, frames, at, last),
         better=_better(group, frames, at, last),
@@ -298,27 +298,6 @@ def _id(site: str, lead: Spell, shape: Shape, at: datetime) -> str:
         lead.name if key is None else f"{key.probe}/{key.kind}/{key.metric}/{key.comparability}"
     )
     return id_of(site, series, shape, at.isoformat())
-
-
-def _when(at: datetime, until: datetime | None, onset: Onset | None) -> str:
-    begun = f"{at:%Y-%m-%d %H:%M}"
-    ended = "" if until is None else f"{until:%Y-%m-%d %H:%M}"
-    if onset is not None and onset[1] - onset[0] > _DAY:
-        text = f"began {onset_text(at, onset)}"
-        return f"{text}, until {ended} UTC" if ended else text
-    if until is None:
-        return f"since {begun} UTC"
-    return f"{begun} UTC" if ended == begun else f"{begun} to {ended} UTC"
-
-
-def _summary(group: Sequence[Spell], lead: Spell, when: str) -> str:
-    parts = [f"{lead.name} {lead.what}"]
-    for member in sorted(group, key=lambda spell: (-spell.depth, spell.name)):
-        text = f"{member.name} {member.what}"
-        if member.name != lead.name and text not in parts:
-            parts.append(text)
-    more = len(parts) - 3
-    return f"{when}: {'; '.join(parts[:3])}" + (f"; {more} more" if more > 0 else "")
 
 
 def _stages(strong: Sequence[Spell]) -> tuple[Stage, ...]:
@@ -481,7 +460,8 @@ def find_troubles(
         if (frame := frames.get(judgement.key)) is not None and not frame.is_empty()
     ]
     looked = LookedSeries(judged, now)
-    spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs)]
+    apart = {key.comparability: key.apart for key in frames}
+    spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs, apart)]
     spells += [*pooled(looked.together()), *_of_series(judged, looked, timezone)]
     losses = tuple(lasting_losses(runs, frames))
     wide = [spell for each in judged for spell in lasting_spread(*each, limits.cov)]

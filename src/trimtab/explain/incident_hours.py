@@ -1,7 +1,8 @@
-"""The hours of an incident that several spells show: its core, its margin, and its onset."""
+"""The hours of an incident that several spells show: core, margin, onset; and its summary."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -11,11 +12,15 @@ import polars as pl
 from trimtab.base.incident import Shape
 from trimtab.base.series import SeriesKey
 from trimtab.explain.spell import SURVEYS, TOGETHER, Spell
+from trimtab.judge.series_level import onset_text, size_of
 from trimtab.judge.spread import usual_gap_s
 
 Onset = tuple[datetime, datetime]
 """The interval within which something began."""
 
+_DAY: Final = timedelta(days=1)
+_SERIES_TOLD: Final = 3
+"""Series that a summary shows; the others are counted."""
 _BESIDE: Final = 1.5
 """Distance in runs within which a spell adjoins another one."""
 _MARGIN: Final = 0.25
@@ -145,3 +150,36 @@ def margin_of(strong: Sequence[Spell], at: datetime, last: datetime) -> Onset | 
     extents = [spell.extent for spell in strong]
     whole = min(at, *(begin for begin, _ in extents)), max(last, *(end for _, end in extents))
     return None if whole == (at, last) else whole
+
+
+def when_text(at: datetime, until: datetime | None, onset: Onset | None) -> str:
+    """Return the hours of an incident as text: "2026-03-02 04:00 to 2026-03-02 09:00 UTC"."""
+    begun = f"{at:%Y-%m-%d %H:%M}"
+    ended = "" if until is None else f"{until:%Y-%m-%d %H:%M}"
+    if onset is not None and onset[1] - onset[0] > _DAY:
+        text = f"began {onset_text(at, onset)}"
+        return f"{text}, until {ended} UTC" if ended else text
+    if until is None:
+        return f"since {begun} UTC"
+    return f"{begun} UTC" if ended == begun else f"{begun} to {ended} UTC"
+
+
+def summary_of(group: Sequence[Spell], lead: Spell, when: str) -> str:
+    """Return when it was and what each series shows: the lead first, then what lost most."""
+    others = [member for member in group if member.name != lead.name]
+    # By what they lost, not by how far that stands out: a noisy series may have lost most.
+    others.sort(key=lambda spell: (-_lost(spell), -spell.depth, spell.name))
+    parts = [*dict.fromkeys(f"{member.name} {member.what}" for member in (lead, *others))]
+    shown, measured = parts[:_SERIES_TOLD], [spell for spell in others if spell.effect is not None]
+    if measured:  # the largest loss with a figure is never among those that are counted
+        text = f"{measured[0].name} {measured[0].what}"
+        shown = shown if text in shown else [*shown[:-1], text]
+    more = len(parts) - len(shown)
+    return f"{when}: {'; '.join(shown)}" + (f"; {more} more" if more > 0 else "")
+
+
+def _lost(spell: Spell) -> float:
+    """Return the size of a loss; runs without a figure lost everything, a spread nothing."""
+    if spell.effect is not None:
+        return size_of(spell.effect)
+    return 0.0 if spell.shape is Shape.UNSTEADY else math.inf
