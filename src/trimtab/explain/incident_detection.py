@@ -436,10 +436,8 @@ def find_troubles(
         target and survey.
     bad_checksums
         Transfers with bad checksums, from the counters of snapshots.
-    site
-        Name of the site.
-    now
-        End of the record, aware UTC.
+    site, now
+        Name of the site, and the end of its record, aware UTC.
     runs
         Every run, whatever its status: runs that failed, did not start, ran another workload or are
         not credible form incidents of their own.
