@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
-
 from tests.worlds.site import Interval, Probe, Site, stream
 from tests.worlds.state import Line, State, happen
 from tests.worlds.world import Cause
@@ -103,9 +103,7 @@ class Draft:
         """Return how many hours after the event a line is written, at times days."""
         return float(self.rng.choice([0, 0, 0.5, 5, 26, 60]))
 
-    def write(
-        self, state: State, kind: str, hour: float, detail: str, **more: object
-    ) -> None:
+    def write(self, state: State, kind: str, hour: float, detail: str, **more: object) -> None:
         """Write a line of the fault that is planned last; ``of`` names another."""
         line = Line(kind, hour, detail)
         state.log.append(replace(line, **more))  # pyrefly: ignore[bad-argument-type]
@@ -113,52 +111,60 @@ class Draft:
 
 def with_(site: Site, wish: str, rng: np.random.Generator) -> Site:
     """Return a site in which something can be seen, or cannot."""
-    match wish:
-        case "log":
-            return replace(site, log_book="kept")
-        case "snapshots":
-            every = site.snapshot_every_h or 4
-            gone = {"settings", "network_errors_total", "metadata_operations_total"}
-            return replace(site, snapshot_every_h=min(every, 12), missing=site.missing - gone)
-        case "blind":
-            return replace(site, snapshot_every_h=0)
-        case "no-log":
-            return replace(site, log_book="none", journal=False)
-        case "servers":
-            return replace(site, share=float(rng.uniform(1.2, 2.0)))
-        case "clients":
-            return replace(site, share=float(rng.uniform(0.2, 0.6)))
-        case "mostly-clients":
-            return site if rng.random() < 0.2 else with_(site, "clients", rng)
-        case "surveys":
-            return replace(site, survey_every_h=24)
-        case "hosts":
-            return replace(site, missing=site.missing - {"hosts"})
-        case "roams":
-            return replace(site, roams=True)
-        case "fuller":
-            return replace(site, fullness=float(rng.uniform(0.66, 0.71)), fill_per_day=0.0,
-                           margin=float(rng.uniform(1.02, 1.15)))  # fmt: skip
-        case "over":
-            return replace(site, fullness=float(rng.uniform(0.78, 0.83)), fill_per_day=0.0,
-                           allocator="old")  # fmt: skip
-        case "hourly":
-            main = replace(site.main, every_h=float(rng.choice([1, 1, 2, 3])), burst=1)
-            return replace(site, probes=(main, *site.probes[1:]))
-        case "metadata":
-            if any(probe.kind == "mdtest" for probe in site.probes):
-                return site
-            more = Probe("metadata", "mdtest", float(rng.choice([1, 3, 6])), 1.3, 1, 2, 64)
-            return replace(site, probes=(*site.probes, more))
-        case "maintenance":
-            begin = float(rng.uniform(0.45, 0.65)) * site.hours
-            return replace(site, maintenance=((begin, begin + float(rng.uniform(6, 14))),))
-        case "gap":
-            size = float(rng.uniform(0.15, 0.25)) * site.hours
-            begin = float(rng.uniform(0.4, 0.5)) * site.hours
-            gap: Interval = (begin, begin + min(size, 24 * 30))
-            shut = (gap,) if rng.random() < 0.5 else ()
-            return replace(site, gaps=(gap,), snapshot_gaps=shut)
-        case "plain":
-            return replace(site, busy=False)
-    raise ValueError(wish)
+    return replace(site, **WISHES[wish](site, rng))  # pyrefly: ignore[bad-argument-type]
+
+
+Wish = Callable[[Site, np.random.Generator], dict[str, object]]
+_SHOWN = frozenset({"settings", "network_errors_total", "metadata_operations_total"})
+
+
+def _mostly_clients(site: Site, rng: np.random.Generator) -> dict[str, object]:
+    return {"share": float(rng.uniform(0.2, 0.6)) if rng.random() < 0.8 else site.share}
+
+
+def _often(site: Site, rng: np.random.Generator) -> dict[str, object]:
+    main = replace(site.main, every_h=float(rng.choice([1, 1, 2, 3])), burst=1)
+    return {"probes": (main, *site.probes[1:])}
+
+
+def _metadata(site: Site, rng: np.random.Generator) -> dict[str, object]:
+    if any(probe.kind == "mdtest" for probe in site.probes):
+        return {}
+    every = float(rng.choice([1, 3, 6]))
+    return {"probes": (*site.probes, Probe("metadata", "mdtest", every, 1.3, 1, 2, 64))}
+
+
+def _maintenance(site: Site, rng: np.random.Generator) -> dict[str, object]:
+    begin = float(rng.uniform(0.45, 0.65)) * site.hours
+    return {"maintenance": ((begin, begin + float(rng.uniform(6, 14))),)}
+
+
+def _gap(site: Site, rng: np.random.Generator) -> dict[str, object]:
+    size = min(float(rng.uniform(0.15, 0.25)) * site.hours, 24 * 30)
+    begin = float(rng.uniform(0.4, 0.5)) * site.hours
+    gap: Interval = (begin, begin + size)
+    return {"gaps": (gap,), "snapshot_gaps": (gap,) if rng.random() < 0.5 else ()}
+
+
+WISHES: Final[dict[str, Wish]] = {
+    "plain": lambda _site, _rng: {"busy": False},
+    "log": lambda _site, _rng: {"log_book": "kept"},
+    "snapshots": lambda site, _rng: {
+        "snapshot_every_h": min(site.snapshot_every_h or 4, 12), "missing": site.missing - _SHOWN},
+    "surveys": lambda _site, _rng: {"survey_every_h": 24},
+    "hosts": lambda site, _rng: {"missing": site.missing - {"hosts"}},
+    "roams": lambda _site, _rng: {"roams": True},
+    "servers": lambda _site, rng: {"share": float(rng.uniform(1.2, 2.0))},
+    "clients": lambda _site, rng: {"share": float(rng.uniform(0.2, 0.6))},
+    "mostly clients": _mostly_clients,
+    "fuller": lambda _site, rng: {
+        "fullness": float(rng.uniform(0.66, 0.71)), "fill_per_day": 0.0,
+        "margin": float(rng.uniform(1.02, 1.15))},
+    "over": lambda _site, rng: {
+        "fullness": float(rng.uniform(0.78, 0.83)), "fill_per_day": 0.0, "allocator": "old"},
+    "old allocator": lambda _site, _rng: {"allocator": "old"},
+    "often": _often,
+    "metadata": _metadata,
+    "maintenance": _maintenance,
+    "gap": _gap,
+}  # fmt: skip

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-
 from tests.worlds import of_clients, of_storage
 from tests.worlds.draft import Draft
 from tests.worlds.site import client, server
@@ -66,7 +65,8 @@ def after_gap(d: Draft, *, what: str) -> None:
     def apply(state: State) -> None:
         hours = state.hours(begin, None)
         if what == "nodes":
-            state.pools.append(Pool(begin, 700, max(64, 3 * d.site.main.nodes), 1 - loss, 1 - loss))
+            size = max(64, 3 * d.site.main.nodes)
+            state.move(Pool(begin, 700, size, 1 - loss, 1 - loss), None)
             return
         state.client_write[hours] *= 1 - loss
         state.client_read[hours] *= 1 - loss * reads
@@ -120,7 +120,13 @@ def flaps(d: Draft, *, of: str) -> None:
 
     mechanism = {"network": "network", "load": "competing-load", "target": "target-silent"}.get(of)
     targets = {"network": d.of_server(number), "target": (ost,)}.get(of, ())
-    planned = d.add(mechanism, begin, end, apply, targets=targets)  # pyrefly: ignore[bad-argument-type]
+    planned = d.add(
+        mechanism,
+        begin,
+        end,
+        apply,
+        targets=targets,  # pyrefly: ignore[bad-argument-type]
+    )
 
 
 def two(d: Draft) -> None:
@@ -141,7 +147,9 @@ def step_in_flapping(d: Draft) -> None:
     """Change a client setting while the network of a server comes and goes."""
     flaps(d, of="network")
     fault = d.faults[0]
-    of_clients.client_setting(d, "both", float(d.rng.uniform(fault.begin, fault.end or fault.begin)))
+    of_clients.client_setting(
+        d, "both", float(d.rng.uniform(fault.begin, fault.end or fault.begin))
+    )
 
 
 def in_fill_up(d: Draft) -> None:
@@ -172,14 +180,14 @@ _C, _S = of_clients, of_storage
 VARIANTS: Final[dict[str, tuple[Variant, ...]]] = {
     "configuration": (
         Variant("client, snapshots", partial(_C.client_setting, told="snapshots"),
-                ("snapshots", "mostly-clients")),
-        Variant("client, log", partial(_C.client_setting, told="log"), ("log", "mostly-clients")),
+                ("snapshots", "mostly clients")),
+        Variant("client, log", partial(_C.client_setting, told="log"), ("log", "mostly clients")),
         Variant("client, both", partial(_C.client_setting, told="both"),
-                ("snapshots", "log", "mostly-clients")),
-        Variant("client, neither", partial(_C.client_setting, told="neither"), ("mostly-clients",)),
+                ("snapshots", "log", "mostly clients")),
+        Variant("client, neither", partial(_C.client_setting, told="neither"), ("mostly clients",)),
         Variant("server", _C.server_setting, ("servers", "surveys", "snapshots")),
         Variant("one server", _C.one_server, ("servers", "surveys", "snapshots")),
-        Variant("upgrade", _C.upgrade, ("maintenance", "snapshots", "mostly-clients")),
+        Variant("upgrade", _C.upgrade, ("maintenance", "snapshots", "mostly clients")),
     ),
     "full": (
         Variant("load fills", _S.fills_up),
@@ -192,15 +200,15 @@ VARIANTS: Final[dict[str, tuple[Variant, ...]]] = {
     "load": (
         Variant("bytes", _S.load),
         Variant("reads", partial(_S.load, reads=True)),
-        Variant("bursts", partial(_S.load, bursts=True), ("hourly",)),
+        Variant("bursts", partial(_S.load, bursts=True), ("often",)),
         Variant("metadata", partial(_S.metadata_load, bursts=False), ("metadata", "snapshots")),
         Variant("metadata bursts", partial(_S.metadata_load, bursts=True), ("metadata",)),
     ),
     "nodes": (
-        Variant("moved", _C.moved_nodes, ("hosts", "mostly-clients")),
-        Variant("bad node", _C.bad_node, ("hosts", "roams", "mostly-clients")),
-        Variant("client version", _C.client_version, ("snapshots", "mostly-clients")),
-        Variant("partition", partial(_C.moved_nodes, partition=True), ("mostly-clients",)),
+        Variant("moved", _C.moved_nodes, ("hosts", "mostly clients")),
+        Variant("bad node", _C.bad_node, ("hosts", "roams", "mostly clients")),
+        Variant("client version", _C.client_version, ("snapshots", "mostly clients")),
+        Variant("partition", partial(_C.moved_nodes, partition=True), ("mostly clients",)),
     ),
     "target": (
         Variant("hangs", partial(_S.silent, how="hangs")),
@@ -220,12 +228,12 @@ VARIANTS: Final[dict[str, tuple[Variant, ...]]] = {
     "network": (
         Variant("server with errors", _C.network_server, ("servers", "surveys", "snapshots")),
         Variant("link", partial(_C.network_server, errors=False), ("servers", "log")),
-        Variant("fabric", _C.fabric, ("mostly-clients",)),
+        Variant("fabric", _C.fabric, ("mostly clients",)),
     ),
     "runs": (
-        Variant("name service", partial(_C.launch, started=True), ("hourly",)),
-        Variant("not started", partial(_C.launch, started=False), ("hourly",)),
-        Variant("unfinished share", _C.unfinished, ("hourly",), 40),
+        Variant("name service", partial(_C.launch, started=True), ("often",)),
+        Variant("not started", partial(_C.launch, started=False), ("often",)),
+        Variant("unfinished share", _C.unfinished, ("often",), 40),
         Variant("invalid workload", partial(_C.mismatch, invalid=True)),
         Variant("smaller workload", partial(_C.mismatch, invalid=False)),
         Variant("cached reads", _C.cached),
@@ -233,44 +241,46 @@ VARIANTS: Final[dict[str, tuple[Variant, ...]]] = {
     ),
     "steadiness": (
         Variant("for good, nodes", partial(_C.unsteady, weeks=False, told="nodes"),
-                ("hourly", "hosts", "roams", "clients"), 60),
-        Variant("for good, unknown", partial(_C.unsteady, weeks=False, told=""), ("hourly",), 60),
+                ("often", "hosts", "roams", "clients"), 60),
+        Variant("for good, unknown", partial(_C.unsteady, weeks=False, told=""), ("often",), 60),
         Variant("two weeks, load", partial(_C.unsteady, weeks=True, told="load"),
-                ("hourly", "snapshots"), 70),
-        Variant("two weeks, unknown", partial(_C.unsteady, weeks=True, told=""), ("hourly",), 70),
+                ("often", "snapshots"), 70),
+        Variant("two weeks, unknown", partial(_C.unsteady, weeks=True, told=""), ("often",), 70),
     ),
     "gaps": (
-        Variant("settings", partial(after_gap, what="settings"), ("gap", "snapshots", "mostly-clients"), 50),
-        Variant("log", partial(after_gap, what="log"), ("gap", "log", "mostly-clients"), 50),
-        Variant("nodes", partial(after_gap, what="nodes"), ("gap", "hosts", "mostly-clients"), 50),
-        Variant("unrecorded", partial(after_gap, what="nothing"), ("gap", "mostly-clients"), 50),
+        Variant("settings", partial(after_gap, what="settings"),
+                ("gap", "snapshots", "mostly clients"), 50),
+        Variant("log", partial(after_gap, what="log"), ("gap", "log", "mostly clients"), 50),
+        Variant("nodes", partial(after_gap, what="nodes"), ("gap", "hosts", "mostly clients"), 50),
+        Variant("unrecorded", partial(after_gap, what="nothing"), ("gap", "mostly clients"), 50),
     ),
     "chains": (
-        Variant("load, full, no space", _S.fills_up, ("hourly", "snapshots")),
+        Variant("load, full, no space", _S.fills_up, ("often", "snapshots")),
         Variant("no trim, collecting", partial(_S.no_trim, then_collecting=True),
                 ("servers", "fuller", "snapshots"), 40),
         Variant("server carries two", partial(_S.failover, days=True), ("servers", "snapshots")),
         Variant("purge stopped", partial(_S.over_limit, purge_stopped=True),
                 ("servers", "fuller", "snapshots"), 40),
         Variant("over, closed", closed_by_policy, ("servers", "snapshots", "fuller"), 40),
-        Variant("over, loops", loops_by_growth, ("servers", "snapshots", "fuller"), 40),
+        Variant("over, loops", loops_by_growth,
+                ("servers", "snapshots", "fuller", "old allocator"), 40),
     ),
     "overlaps": (
         Variant("two", two, ("snapshots", "surveys")),
-        Variant("step in flapping", step_in_flapping, ("servers", "hourly", "snapshots")),
+        Variant("step in flapping", step_in_flapping, ("servers", "often", "snapshots")),
         Variant("fault in fill-up", in_fill_up, ("servers", "fuller", "snapshots"), 40),
     ),
     "flapping": (
-        Variant("network", partial(flaps, of="network"), ("servers", "hourly")),
-        Variant("load", partial(flaps, of="load"), ("hourly",)),
-        Variant("target", partial(flaps, of="target"), ("hourly",)),
-        Variant("nothing seen", partial(flaps, of="nothing"), ("hourly", "mostly-clients")),
+        Variant("network", partial(flaps, of="network"), ("servers", "often")),
+        Variant("load", partial(flaps, of="load"), ("often",)),
+        Variant("target", partial(flaps, of="target"), ("often",)),
+        Variant("nothing seen", partial(flaps, of="nothing"), ("often", "mostly clients")),
     ),
     "unknowable": (
-        Variant("clients", partial(unknown, of="clients"), ("mostly-clients",)),
+        Variant("clients", partial(unknown, of="clients"), ("mostly clients",)),
         Variant("target", partial(unknown, of="target"), ("surveys",)),
-        Variant("dip", partial(unknown, of="dip"), ("mostly-clients",)),
-        Variant("drift", partial(unknown, of="drift"), ("mostly-clients",), 40),
+        Variant("dip", partial(unknown, of="dip"), ("mostly clients",)),
+        Variant("drift", partial(unknown, of="drift"), ("mostly clients",), 40),
     ),
     "quiet": (
         Variant("plain", nothing, ("plain",), 30),

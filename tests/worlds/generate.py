@@ -38,7 +38,9 @@ def variant_of(family: str, seed: int) -> Variant:
 def make_plan(family: str, seed: int) -> Plan:
     """Return site and faults of a world, before anything is simulated."""
     variant = variant_of(family, seed)
-    site = draw_site(family, seed, days_least=variant.days_least, busy="plain" not in variant.wishes)
+    site = draw_site(
+        family, seed, days_least=variant.days_least, busy="plain" not in variant.wishes
+    )
     rng = stream("wishes", family, seed)
     for wish in variant.wishes:
         site = with_(site, wish, rng)

@@ -12,7 +12,6 @@ from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
-
 from tests.worlds.physics import Speeds
 from tests.worlds.site import Probe, Site, client, stream, target
 from tests.worlds.state import Array, Flags, Pool, State
@@ -80,7 +79,11 @@ def _measure(state: State, found: Speeds, probe: Probe) -> Table:
     second = chance[1] < (0.5 if site.second_type < 1 else 0)
     pools = _pools(state, time)
     nodes = [
-        (pool.first_node + 5000 * int(slow), int(chance[2][run] * pool.size) * site.roams, pool.size)
+        (
+            pool.first_node + 5000 * int(slow),
+            int(chance[2][run] * pool.size) * site.roams,
+            pool.size,
+        )
         for run, (pool, slow) in enumerate(zip(pools, second.tolist(), strict=True))
     ]
     client_write, client_read = _client_factors(state, time, nodes, probe)
@@ -175,8 +178,7 @@ def _workload(state: State, table: Table) -> None:
     asked = state.mismatch[table.hour]
     table.moved = asked.copy()
     table.status[asked < 0.1] = "invalid_workload"
-    for values in table.values.values():
-        values *= 0.7 + 0.3 * asked
+    table.values = {name: values * (0.7 + 0.3 * asked) for name, values in table.values.items()}
     cached = state.cached[table.hour]
     read = table.values["read_bandwidth"]
     read *= 1 + cached

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
 from tests.worlds.draft import Draft, Planned
 from tests.worlds.site import client, server
 from tests.worlds.state import Outcome, Pool, SlowNode, State
@@ -123,9 +124,7 @@ def moved_nodes(d: Draft, *, partition: bool = False, begin: float | None = None
     size = max(64, 3 * d.site.main.nodes)
 
     def apply(state: State) -> None:
-        state.pools.append(Pool(begin, first, size, 1 - loss, 1 - loss * reads))
-        if end is not None:
-            state.pools.append(Pool(end, 20, size))
+        state.move(Pool(begin, first, size, 1 - loss, 1 - loss * reads), end)
         if partition:
             d.write(state, "config-change", begin, "probe now runs in partition gpu",
                     of=planned.name)  # fmt: skip
@@ -142,10 +141,13 @@ def bad_node(d: Draft) -> None:
     """Let one node of the pool slow every run that gets it."""
     begin = d.onset()
     end, factor = d.end(begin, 72, 700), 1 - d.depth(0.15, 0.7)
-    node = int(20 + d.rng.integers(min(64, 2 * d.site.main.nodes)))
+    number = int(d.rng.integers(min(64, 2 * d.site.main.nodes)))
 
     def apply(state: State) -> None:
         last = float(state.site.hours) if end is None else end
+        pool = state.pool_at(begin)
+        node = pool.first_node + number
+        state.move(replace(pool, hour=begin), end)
         state.slow_nodes.append(SlowNode(begin, last, node, factor))
         if end is not None:
             d.write(state, "note", end, f"{client(node)} drained, link at half speed",
@@ -172,7 +174,7 @@ def client_version(d: Draft) -> None:
 def network_server(d: Draft, *, errors: bool = True) -> None:
     """Slow the network of one server, with errors that LNet counts or without."""
     begin, loss = d.onset(), d.depth(0.3, 0.85)
-    end, number = d.end(begin, 12, 300), int(d.rng.integers(d.site.servers))
+    end, number, lag = d.end(begin, 12, 300), int(d.rng.integers(d.site.servers)), d.lag()
     counted = d.rng.poisson(40 * loss, d.site.hours).astype(float)
 
     def apply(state: State) -> None:
@@ -182,7 +184,7 @@ def network_server(d: Draft, *, errors: bool = True) -> None:
             state.network_errors[hours, number] += counted[hours]
         else:
             d.write(state, "note", begin, f"link of {server(number)} at half width",
-                    of=planned.name, lag_h=d.site.hours / 200)  # fmt: skip
+                    of=planned.name, lag_h=lag)  # fmt: skip
 
     planned = d.add("network", begin, end, apply, targets=d.of_server(number))
 
@@ -208,7 +210,10 @@ def launch(d: Draft, *, started: bool) -> None:
     """Let the launcher fail: runs do not start, or find no name service."""
     begin = d.onset()
     end, share = begin + d.length(4, 40), float(d.rng.uniform(0.6, 1.0))
-    status, problem = ("not_started", "sbatch: error: Batch job submission failed: Unable to contact slurm controller")  # noqa: E501
+    status, problem = (
+        "not_started",
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller",
+    )
     if started:
         status, problem = "failed", "getaddrinfo: mds000: Temporary failure in name resolution"
 
@@ -282,7 +287,7 @@ def unsteady(d: Draft, *, weeks: bool, told: str) -> None:
     def apply(state: State) -> None:
         hours = state.hours(begin, end)
         if told == "nodes":  # a mixed partition: some nodes are faster, some slower than before
-            state.pools += [Pool(begin, 20, size, 1 + cov, 1 + cov), Pool(last, 20, size)]
+            state.move(Pool(begin, 20, size, 1 + cov, 1 + cov), end)
             factor = (1 - cov) / (1 + cov)
             state.slow_nodes += [SlowNode(begin, last, node, factor) for node in slow.tolist()]
         elif told == "load":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-
 from tests.worlds.draft import Draft, Planned
 from tests.worlds.site import server, target
 from tests.worlds.state import Array, Outcome, State
@@ -49,7 +48,9 @@ def quota(d: Draft) -> None:
 
     def apply(state: State) -> None:
         problem = "ior ERROR: write() failed, errno 122, Disk quota exceeded"
-        state.outcomes.append(Outcome(begin, end, 1.0, "failed", problem, ("ior", "ior-4m")))
+        state.outcomes.append(
+            Outcome(begin, end, 1.0, "failed", problem, ("ior", "ior-4m", "one-node"))
+        )
 
     d.add(None, begin, end, apply)
 
@@ -154,6 +155,7 @@ def silent(d: Draft, how: str) -> None:
         hours = state.hours(begin, end)
         factor = speed if how == "crawls" else 0.0
         state.users_write[hours, ost] *= factor
+        state.full[hours, ost] = state.full[hours.start, ost]
         if how == "lost":
             state.connected[hours, ost] = False
         elif how == "read-only":
@@ -241,6 +243,7 @@ def no_trim(d: Draft, *, then_collecting: bool = False) -> None:
 
     first = d.add("trim-overdue", begin, end, apply)
     if then_collecting:
+
         def collect(state: State) -> None:
             hours = state.hours(begin + 72, end)
             state.collecting[hours] *= worse
@@ -269,7 +272,9 @@ def throttling(d: Draft) -> None:
         state.throttled[hours] = True
         if update:
             state.rebooted[hours.start] = True
-            state.settings.append((begin, "servers", "kernel_release", "4.18.0-513.9.1.el8_lustre.x86_64"))  # noqa: E501
+            state.settings.append(
+                (begin, "servers", "kernel_release", "4.18.0-513.9.1.el8_lustre.x86_64")
+            )
             d.write(state, "config-change", begin, "kernel update on OSSs", of=planned.name,
                     lag_h=lag)  # fmt: skip
 
@@ -297,4 +302,3 @@ def loops(d: Draft, *, because_of: Planned | None = None) -> None:
         because_of=None if because_of is None else because_of.name,
         accepted={"configuration-change": reason} if because_of is None else {},
     )  # fmt: skip
-

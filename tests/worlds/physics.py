@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
 from tests.worlds.site import Site, stream
 from tests.worlds.state import Array, State
 
@@ -87,7 +86,8 @@ def speeds(state: State) -> Speeds:
     return Speeds(
         amplification=amplification, target_write=own_write, target_read=own_read,
         clients_write=clients_write, clients_read=clients_read,
-        storage_write=_over_targets(state, free_write), storage_read=_over_targets(state, free_read),
+        storage_write=_over_targets(state, free_write),
+        storage_read=_over_targets(state, free_read),
         one_write=np.minimum(clients_write / site.main.nodes, 4 * free_write.mean(axis=1)),
         one_read=np.minimum(clients_read / site.main.nodes, 4 * free_read.mean(axis=1)),
         metadata=np.clip(usage, 0.04, 1).min(axis=1) * state.client_metadata
@@ -100,15 +100,19 @@ def write_amplification(state: State) -> Array:
     """Return bytes programmed for a byte written, of every hour and target."""
     hour = np.arange(state.site.hours, dtype=float)[:, None]
     last = np.maximum.accumulate(np.where(state.trimmed, hour, -state.site.trim_every_h), axis=0)
-    undone = 1 - np.exp(-np.maximum(hour - last - 24, 0) / UNTRIMMED_AFTER_H)
-    low = np.interp(state.full, _FULL, _TRIMMED)
-    high = np.interp(state.full, _FULL, _UNTRIMMED)
-    return (low + (high - low) * undone) * state.collecting
+    return _amplification(state.full, hour - last) * state.collecting
+
+
+def _amplification(full: Array, untrimmed_h: Array) -> Array:
+    undone = 1 - np.exp(-np.maximum(untrimmed_h - 24, 0) / UNTRIMMED_AFTER_H)
+    low, high = np.interp(full, _FULL, _TRIMMED), np.interp(full, _FULL, _UNTRIMMED)
+    return low + (high - low) * undone
 
 
 def flash_limit(site: Site) -> float:
     """Return the write amplification from which drives are slower than their server."""
-    return site.margin * float(np.interp(max(site.fullness, 0.6), _FULL, _TRIMMED))
+    full = np.array(max(site.fullness, 0.6))
+    return site.margin * float(_amplification(full, np.array(float(site.trim_every_h))))
 
 
 def quality(site: Site) -> Array:

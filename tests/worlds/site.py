@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import numpy as np
-
 from tests.worlds.world import SiteFacts
 
 MIB = 2**20
@@ -202,7 +201,7 @@ def draw_site(family: str, seed: int, *, days_least: int = 20, busy: bool = True
         share=float(rng.uniform(0.2, 0.6) if clients_bind else rng.uniform(1.2, 2.0)),
         probes=_probes(rng), survey_every_h=int(rng.choice([24, 24, 168, 0])),
         survey_sigma=float(rng.uniform(0.03, 0.1)),
-        snapshot_every_h=int(rng.choice([1, 1, 2, 4, 6, 12, 24, 0], p=[.2, .2, .1, .15, .1, .1, .1, .05])),  # noqa: E501
+        snapshot_every_h=int(rng.choice([1, 1, 1, 1, 1, 2, 2, 4, 4, 4, 6, 6, 12, 24, 0])),
         missing=frozenset(missing), log_book=kept[rng.integers(len(kept))],
         journal=bool(rng.random() < 0.7),
         sigma=float(np.exp(rng.uniform(np.log(0.015), np.log(0.06)))),
@@ -210,7 +209,8 @@ def draw_site(family: str, seed: int, *, days_least: int = 20, busy: bool = True
         dip_rate=float(rng.choice([0, 0.003, 0.01, 0.02])),
         fail_rate=float(rng.uniform(0, 0.01)), unfinished_rate=float(rng.choice([0, 0.002, 0.006])),
         second_type=float(rng.uniform(0.7, 0.9)) if busy and rng.random() < 0.12 else 1.0,
-        roams=bool(rng.random() < 0.5), load=float(rng.uniform(0.01, 0.08)), rhythm=float(rng.uniform(0.1, 0.6)),
+        roams=bool(rng.random() < 0.5), load=float(rng.uniform(0.01, 0.05)),
+        rhythm=float(rng.uniform(0.1, 0.6)),
         weekend=float(rng.uniform(0.5, 1.0)), fullness=fullness,
         fill_per_day=float(rng.choice([0, 0, (0.73 - fullness) / (hours / 24) * rng.random()])),
         purge_every_h=int(rng.choice([0, 168, 168, 24])), limit=0.75,
@@ -231,7 +231,7 @@ _OFTEN_MISSING = (
 
 
 def _probes(rng: np.random.Generator) -> tuple[Probe, ...]:
-    every = float(rng.choice([1, 1, 2, 3, 4, 6, 12, 24], p=[.3, .2, .1, .1, .1, .05, .05, .1]))  # fmt: skip
+    every = float(rng.choice([1, 1, 1, 1, 2, 3, 4, 6, 12, 24]))
     burst = 3 if every == 24 and rng.random() < 0.6 else 1
     nodes = int(rng.choice([4, 8, 16, 32]))
     first = float(rng.uniform(0, min(every, 6)))

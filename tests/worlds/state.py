@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-
 from tests.worlds.site import Site, server, stream, target
 
 Array = NDArray[np.float64]
@@ -140,9 +139,18 @@ class State:
         last = self.site.hours if end is None else int(np.ceil(np.clip(end, 0, self.site.hours)))
         return slice(first, max(last, first + 1))
 
-    def fill(self, hours: slice, targets: object, growth: Array) -> None:
-        """Add to the fullness of targets hour by hour; whoever fills them writes those bytes."""
-        self.full[hours, targets] += growth
+    def move(self, pool: Pool, until: float | None) -> None:
+        """Let probes run on a pool until an hour, whatever else would have moved them then."""
+        last = self.site.hours if until is None else until
+        back = self.pool_at(pool.hour)
+        self.pools = [other for other in self.pools if not pool.hour <= other.hour <= last]
+        self.pools.append(pool)
+        if until is not None:
+            self.pools.append(replace(back, hour=until))
+
+    def pool_at(self, hour: float) -> Pool:
+        """Return the nodes that probes run on at an hour."""
+        return max((pool for pool in self.pools if pool.hour <= hour), key=lambda pool: pool.hour)
 
 
 def base_state(site: Site) -> State:
@@ -197,7 +205,7 @@ def _load(site: Site) -> tuple[Array, Array]:
     load *= np.where(day % 7 >= 5, site.weekend, 1.0)
     for begin, end in site.holidays:
         load[int(begin) : int(end)] *= 0.15
-    load *= np.exp(_wander(rng, site.hours, 6) * 0.35)
+    load *= np.exp(_wander(rng, site.hours, 6) * 0.2)
     return load, np.exp(rng.normal(0, 0.15, site.osts))
 
 

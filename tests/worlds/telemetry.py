@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-
 from tests.worlds.physics import LOOP_COST, Speeds
 from tests.worlds.site import MIB, Site, client, server, stream, target
 from tests.worlds.state import Array, Flags, State
@@ -59,7 +58,9 @@ def telemetry(state: State, found: Speeds, probes: Array) -> Telemetry:
         network[:, number] = ((written + read) * (state.serving == number)).sum(axis=1)
     recorded = np.zeros(site.hours, bool)
     if site.snapshot_every_h:
-        recorded[:: site.snapshot_every_h] = rng.random(len(recorded[:: site.snapshot_every_h])) > 0.01  # noqa: E501
+        recorded[:: site.snapshot_every_h] = (
+            rng.random(len(recorded[:: site.snapshot_every_h])) > 0.01
+        )
     recorded &= ~state.no_snapshots
     anew = np.concatenate([np.zeros((1, site.osts), bool), np.diff(state.serving, axis=0) != 0])
     anew |= np.take_along_axis(state.rebooted, np.maximum(state.serving, 0), axis=1)

@@ -2,7 +2,7 @@
 
 Both records have the same noise, so every difference is of the fault. ``noticed`` asks whether
 probes and surveys differ by more than that noise; ``told`` whether a recorded instrument shows the
-cause's own sign: a setting, a state, a counter, a line of the log book, or what runs say themselves.
+cause's own sign: a setting, a state, a counter, a line of the log book, or what runs say.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-
 from tests.worlds.draft import Planned
 from tests.worlds.instruments import Surveys, Table
 from tests.worlds.site import Site, target
@@ -85,8 +84,8 @@ def _log(planned: Planned, having: Recorded) -> Iterator[str]:
     end = _end(planned, having.state.site)
     before, after = LOG_WITHIN_H
     for line in having.log:
-        late = line.hour - planned.begin
-        if line.of == planned.name and (before <= late <= after or 0 <= late <= end - planned.begin):
+        late, lasts = line.hour - planned.begin, end - planned.begin
+        if line.of == planned.name and before <= late <= max(after, lasts):
             yield "log"
 
 
@@ -182,8 +181,10 @@ def _runs(planned: Planned, having: Recorded, lacking: Recorded) -> Iterator[str
                 yield "bytes"
             if sign == "disbelieved" and table.disbelieved[inside].any():
                 yield "disbelieved"
-            if sign == "hosts" and hosts_kept and any(
-                table.nodes[run] != usual.nodes[run] for run in runs
+            if (
+                sign == "hosts"
+                and hosts_kept
+                and any(table.nodes[run] != usual.nodes[run] for run in runs)
             ):
                 yield "hosts"
             if sign == "one-node" and hosts_kept and _contrast(table, usual, inside):
@@ -242,7 +243,9 @@ def _stands_out(ratio: Array, usual: Table, metric: str, phi: float) -> bool:
     """Return whether the mean loss is `LEAST_EFFECT`, and `SURE` of its standard errors."""
     good = usual.made & (usual.status == "ok")
     levels = np.log(usual.values[metric][good])
-    scatter = 1.4826 * float(np.median(np.abs(np.diff(levels)))) / np.sqrt(2) if good.sum() > 2 else 1.0
+    if good.sum() < 10:
+        return False
+    scatter = 1.4826 * float(np.median(np.abs(np.diff(levels)))) / np.sqrt(2)
     scatter = max(scatter / np.sqrt(max(1 - phi, 0.2)), 0.005)
     slow = ratio < np.log(1 - LEAST_EFFECT)
     if slow.sum() < 2:
