@@ -12,6 +12,7 @@ from tests.worlds import of_clients, of_storage
 from tests.worlds.draft import Draft
 from tests.worlds.site import client, server
 from tests.worlds.state import Pool, State
+from tests.worlds.world import Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,8 @@ def after_gap(d: Draft, *, what: str) -> None:
             d.write(state, "config-change", begin, "compute nodes reinstalled", of=planned.name,
                     sure=True)  # fmt: skip
 
-    mechanism = {"nodes": "client-node"}.get(what, "configuration-change")
-    planned = d.add(mechanism, begin, None, apply,  # pyrefly: ignore[bad-argument-type]
+    mechanism: Cause = "client-node" if what == "nodes" else "configuration-change"
+    planned = d.add(mechanism, begin, None, apply,
                     runs_tell=("hosts",) if what == "nodes" else ())  # fmt: skip
 
 
@@ -115,18 +116,14 @@ def flaps(d: Draft, *, of: str) -> None:
                 state.client_read[hours] *= 1 - loss
         if of == "network":
             d.write(state, "note", end, f"cable of {server(number)} replaced", of=planned.name)
-        if of == "nothing" and node:
+        if of == "nothing":
             d.write(state, "note", end + 20, f"{client(node)} back in service")
 
-    mechanism = {"network": "network", "load": "competing-load", "target": "target-silent"}.get(of)
+    mechanisms: dict[str, Cause] = {
+        "network": "network", "load": "competing-load", "target": "target-silent"
+    }  # fmt: skip
     targets = {"network": d.of_server(number), "target": (ost,)}.get(of, ())
-    planned = d.add(
-        mechanism,
-        begin,
-        end,
-        apply,
-        targets=targets,  # pyrefly: ignore[bad-argument-type]
-    )
+    planned = d.add(mechanisms.get(of), begin, end, apply, targets=targets)
 
 
 def two(d: Draft) -> None:

@@ -132,14 +132,9 @@ def book(state: State) -> list[Line]:
 def _is_kept(site: Site, line: Line, only: Line | None) -> bool:
     if line.sure or line.source in MACHINES:
         return line.sure or site.journal or line.source == "policy"
-    match site.log_book:
-        case "one-line":
-            return line is only
-        case "none":
-            return False
-        case "unrelated":
-            return line.of is None
-    return True
+    if site.log_book == "unrelated":
+        return line.of is None
+    return line is only if site.log_book == "one-line" else site.log_book != "none"
 
 
 def _written(site: Site, line: Line) -> Line:

@@ -199,10 +199,14 @@ def _endings(state: State, table: Table, chance: Array) -> None:
         if not outcome.probes or probe.name in outcome.probes:
             end(inside & (chance[0] < outcome.share), outcome.status, outcome.problem)
     if probe.kind == "ior":
-        full = (state.full >= FULL).any(axis=1, where=state.open)[hour]
-        end(full & state.open[hour].any(axis=1), "failed", NO_SPACE)
-        unwritable = (state.open & (state.read_only | ~state.connected)).any(axis=1)[hour]
-        end(unwritable & (chance[2] < 0.5), "failed", "ior ERROR: open64() failed, errno 5, EIO")
+        fullest = np.where(state.open, state.full, 0.0).max(axis=1)
+        end(fullest[hour] >= FULL, "failed", NO_SPACE)
+        unwritable = np.logical_or.reduce(state.open & (state.read_only | ~state.connected), axis=1)
+        end(
+            unwritable[hour] & (chance[2] < 0.5),
+            "failed",
+            "ior ERROR: open64() failed, errno 5, EIO",
+        )
         slow = np.minimum(*(table.values[name] for name in ("write_bandwidth", "read_bandwidth")))
         end(slow < CUT_OFF * nominal, "unfinished", None)
     accident = ACCIDENTS[int(chance[1].sum() * 1e6) % len(ACCIDENTS)]

@@ -8,6 +8,7 @@ import numpy as np
 from tests.worlds.draft import Draft, Planned
 from tests.worlds.site import client, server
 from tests.worlds.state import Outcome, Pool, SlowNode, State
+from tests.worlds.world import Cause
 
 CLIENT_SETTINGS = (
     ("checksums", "1", 0.9), ("rpcs_in_flight", "4", 0.8), ("pages_per_rpc", "256", 0.9),
@@ -279,8 +280,9 @@ def unsteady(d: Draft, *, weeks: bool, told: str) -> None:
     end = begin + d.length(300, 360) if weeks else None
     last = float(d.site.hours) if end is None else end
     cov = float(d.rng.uniform(0.10, 0.16))
-    size = max(64, 3 * d.site.main.nodes)
-    slow = 20 + np.flatnonzero(d.rng.random(size) < 1 - 0.5 ** (1 / d.site.main.nodes))
+    size = max(64, 4 * d.site.main.nodes)
+    # Half of the stretches of so many neighbouring nodes have one of these.
+    slow = 20 + np.arange(0, size, 2 * d.site.main.nodes)
     on = d.rng.random(d.site.hours) < 0.5
     amount = 2 * cov * d.site.target_write * (1.0 if d.site.share > 1 else 0.8 / 0.35)
 
@@ -296,6 +298,6 @@ def unsteady(d: Draft, *, weeks: bool, told: str) -> None:
         else:
             state.spread[hours] = cov
 
-    mechanism = {"nodes": "client-node", "load": "competing-load"}.get(told)
+    mechanisms: dict[str, Cause] = {"nodes": "client-node", "load": "competing-load"}
     tells = ("one-node",) if told == "nodes" else ()
-    d.add(mechanism, begin, end, apply, runs_tell=tells)  # pyrefly: ignore[bad-argument-type]
+    d.add(mechanisms.get(told), begin, end, apply, runs_tell=tells)
