@@ -116,7 +116,8 @@ class Played:
                     integrity=each.incident.shape is Shape.INTEGRITY,
                     series=f"{each.incident.key.probe}:{each.incident.key.metric}"
                     if each.incident.key else "",
-                    effect=each.incident.effect, causes=listed, unexplained=each.unexplained,
+                    targets=each.incident.targets, effect=each.incident.effect,
+                    causes=listed, unexplained=each.unexplained,
                     true=self.true_of(each.incident), simple=simple,
                 )
                 for each, listed, simple in zip(explained, causes, self.simple, strict=True)

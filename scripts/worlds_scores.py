@@ -14,6 +14,7 @@ from typing import Any, Final
 from tests.worlds.world import Fault
 
 NAMED: Final = 0.9
+LOST: Final = frozenset({"failed", "unfinished", "not_started", "invalid_workload"})
 BINS: Final = (0.05, 0.2, 0.5, 0.65, 0.8, 0.9, 1.01)
 MONTH = timedelta(days=30)
 
@@ -27,6 +28,7 @@ class Case:
     detected_at: datetime
     integrity: bool
     series: str
+    targets: tuple[str, ...]
     effect: float | None
     causes: tuple[tuple[str, float], ...]
     unexplained: bool
@@ -52,14 +54,20 @@ class Scored:
         it began and list its cause.
         """
         fault, earliest, latest, _ = self.faults[number]
-        damaged = fault.mechanism == "bad-checksums"
-        found = [case for case in self.cases if case.integrity == damaged]
+        found = [case for case in self.cases if may_be_of(case, fault)]
         began = [case for case in found if earliest <= case.at <= latest]
         return began or [
             case for case in found
             if case.at < earliest <= (case.until or self.end)
             and fault.mechanism in {cause for cause, _ in case.causes}
         ]  # fmt: skip
+
+    def is_false(self, case: Case) -> bool:
+        """Return whether an incident is of no fault."""
+        return all(
+            not may_be_of(case, fault) or not earliest <= case.at <= latest
+            for fault, earliest, latest, _ in self.faults
+        )
 
     def own(self, number: int) -> set[str]:
         """Return the causes that are right for a fault: its own and those of its chain."""
@@ -68,6 +76,20 @@ class Scored:
         right |= {other.mechanism for other, *_ in self.faults
                   if fault.mechanism and other.because_of == fault.mechanism}  # fmt: skip
         return {cause for cause in right if cause is not None}
+
+
+def may_be_of(case: Case, fault: Fault) -> bool:
+    """Return whether an incident shows what a fault did, whenever it was.
+
+    Slow targets have to be those of the fault, and lost runs are of faults that lose runs.
+    """
+    if case.integrity or fault.mechanism == "bad-checksums":
+        return case.integrity and fault.mechanism == "bad-checksums"
+    if case.series:
+        return True
+    if case.targets:
+        return not set(case.targets).isdisjoint(fault.targets)
+    return any(name.rpartition(":")[2] in LOST for name in fault.noticed_by)
 
 
 @dataclass
@@ -121,8 +143,7 @@ def _count(tally: Tally, world: Scored) -> None:
         named = [cause for cause, sure in case.causes if sure >= NAMED]
         tally.named += len(named)
         tally.named_wrongly += sum(cause not in case.true for cause in named)
-        outside = all(not earliest <= case.at <= latest for _, earliest, latest, _ in world.faults)
-        tally.false += outside
+        tally.false += world.is_false(case)
     for number, (fault, *_) in enumerate(world.faults):
         if fault.noticed:
             _count_fault(tally, world, number)
