@@ -156,6 +156,7 @@ WISHES: Final[dict[str, Wish]] = {
     "roams": lambda _site, _rng: {"roams": True},
     "servers": lambda _site, rng: {"share": float(rng.uniform(1.2, 2.0))},
     "clients": lambda _site, rng: {"share": float(rng.uniform(0.2, 0.6))},
+    "balanced": lambda _site, rng: {"share": float(rng.uniform(0.75, 0.95))},
     "mostly clients": _mostly_clients,
     "fuller": lambda _site, rng: {
         "fullness": float(rng.uniform(0.66, 0.71)), "fill_per_day": 0.0,

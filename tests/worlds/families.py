@@ -151,7 +151,7 @@ def step_in_flapping(d: Draft) -> None:
 
 def in_fill_up(d: Draft) -> None:
     """Let a fault come while the file system fills up over the limit."""
-    grown = of_storage.over_limit(d)
+    grown, _ = of_storage.over_limit(d)
     begin = grown.begin + float(d.rng.uniform(10, 100))
     if d.maybe(0.5):
         of_storage.degraded(d, begin=begin)
@@ -161,12 +161,12 @@ def in_fill_up(d: Draft) -> None:
 
 def closed_by_policy(d: Draft) -> None:
     """Let growth over the limit make the policy close most targets."""
-    of_storage.few_open(d, policy=True, because_of=of_storage.over_limit(d))
+    of_storage.few_open(d, policy=True, growth=of_storage.over_limit(d))
 
 
 def loops_by_growth(d: Draft) -> None:
     """Let growth over 75 % bring the allocator to scan in vain."""
-    of_storage.loops(d, because_of=of_storage.over_limit(d))
+    of_storage.loops(d, growth=of_storage.over_limit(d))
 
 
 def nothing(_: Draft) -> None:
@@ -191,7 +191,7 @@ VARIANTS: Final[dict[str, tuple[Variant, ...]]] = {
         Variant("quota", _S.quota),
         Variant("one target", _S.one_fills, ("surveys",)),
         Variant("over the limit", _S.over_limit, ("servers", "fuller", "snapshots")),
-        Variant("closed by policy", closed_by_policy, ("servers",)),
+        Variant("closed by policy", closed_by_policy, ("servers", "fuller"), 40),
         Variant("closed by hand", partial(_S.few_open, policy=False), ("servers", "snapshots")),
     ),
     "load": (
@@ -263,9 +263,9 @@ VARIANTS: Final[dict[str, tuple[Variant, ...]]] = {
                 ("servers", "snapshots", "fuller", "old allocator"), 40),
     ),
     "overlaps": (
-        Variant("two", two, ("snapshots", "surveys")),
-        Variant("step in flapping", step_in_flapping, ("servers", "often", "snapshots")),
-        Variant("fault in fill-up", in_fill_up, ("servers", "fuller", "snapshots"), 40),
+        Variant("two", two, ("balanced", "snapshots", "surveys")),
+        Variant("step in flapping", step_in_flapping, ("balanced", "often", "snapshots")),
+        Variant("fault in fill-up", in_fill_up, ("balanced", "fuller", "snapshots"), 40),
     ),
     "flapping": (
         Variant("network", partial(flaps, of="network"), ("servers", "often")),

@@ -108,6 +108,8 @@ def _fault(plan: Plan, planned: Planned, having: Recorded, lacking: Recorded) ->
     site = plan.site
     told = told_by(planned, having, lacking)
     noticed, effect = noticed_by(planned, having, lacking)
+    if planned.mechanism == "bad-checksums":  # nothing is slow: only the counter shows it
+        noticed += told
     roots = [other.mechanism for other in plan.draft.faults if other.name == planned.because_of]
     ends = planned.end is not None and planned.end < site.hours
     return Fault(

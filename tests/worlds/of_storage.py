@@ -69,7 +69,11 @@ def one_fills(d: Draft) -> None:
     planned = d.add("target-filling", begin, end, apply, targets=(ost,))
 
 
-def over_limit(d: Draft, *, purge_stopped: bool = False, begin: float | None = None) -> Planned:
+Growth = tuple[Planned, float]
+"""A fault of growth over the limit, and the hour at which it is at its highest."""
+
+
+def over_limit(d: Draft, *, purge_stopped: bool = False, begin: float | None = None) -> Growth:
     """Let users' data grow over the limit, because of their growth or for want of purges."""
     begin = d.onset(0.35, 0.6) if begin is None else begin
     takes = d.length(48, 240)
@@ -87,13 +91,13 @@ def over_limit(d: Draft, *, purge_stopped: bool = False, begin: float | None = N
             d.write(state, "purge", end, "extra purge", of=planned.name, until=end + 8)
 
     planned = d.add("targets-over-limit", begin, None if end == d.site.hours else end, apply)
-    return planned
+    return planned, begin + takes
 
 
-def few_open(d: Draft, *, policy: bool, because_of: Planned | None = None) -> None:
+def few_open(d: Draft, *, policy: bool, growth: Growth | None = None) -> None:
     """Close most targets, by a policy that logs it or by hand."""
-    begin = d.onset() if because_of is None else because_of.begin + d.length(30, 80)
-    last = None if because_of is None else because_of.end
+    begin = d.onset() if growth is None else _over(d, growth)
+    last = None if growth is None else growth[0].end
     end = begin + d.length(6, 200) if last is None else max(last, begin + 6)
     stay = d.rng.permutation(d.site.osts)[: int(d.rng.integers(2, max(3, d.site.osts // 3)))]
     closed = tuple(ost for ost in range(d.site.osts) if ost not in stay.tolist())
@@ -108,8 +112,14 @@ def few_open(d: Draft, *, policy: bool, because_of: Planned | None = None) -> No
 
     planned = d.add(
         "few-targets-open", begin, end, apply, targets=closed,
-        because_of=None if because_of is None else because_of.name,
+        because_of=None if growth is None else growth[0].name,
     )  # fmt: skip
+
+
+def _over(d: Draft, growth: Growth) -> float:
+    """Return an hour at which targets have grown over the limit."""
+    planned, highest = growth
+    return planned.begin + float(d.rng.uniform(0.8, 1.0)) * (highest - planned.begin)
 
 
 def load(
@@ -283,15 +293,15 @@ def throttling(d: Draft) -> None:
                     accepted={"configuration-change": reason} if update else {})  # fmt: skip
 
 
-def loops(d: Draft, *, because_of: Planned | None = None) -> None:
+def loops(d: Draft, *, growth: Growth | None = None) -> None:
     """Let the allocator scan all groups without a result: a threshold set back, or growth."""
-    begin = d.onset() if because_of is None else because_of.begin + d.length(30, 120)
-    end = d.end(begin) if because_of is None else because_of.end
+    begin = d.onset() if growth is None else _over(d, growth)
+    end = d.end(begin) if growth is None else growth[0].end
     some = np.clip(d.rng.uniform(0.01, 0.06) * d.rng.uniform(0.5, 1.3, d.site.osts), 0, 0.09)
 
     def apply(state: State) -> None:
         state.loops[state.hours(begin, end)] += some
-        if because_of is None:
+        if growth is None:
             state.settings.append((begin, "targets", "ldiskfs/md0/mb_c2_threshold", "15"))
             if end is not None:
                 state.settings.append((end, "targets", "ldiskfs/md0/mb_c2_threshold", "25"))
@@ -299,6 +309,6 @@ def loops(d: Draft, *, because_of: Planned | None = None) -> None:
     reason = "the threshold that was set back is a setting"
     d.add(
         "allocator-loops", begin, end, apply,
-        because_of=None if because_of is None else because_of.name,
-        accepted={"configuration-change": reason} if because_of is None else {},
+        because_of=None if growth is None else growth[0].name,
+        accepted={"configuration-change": reason} if growth is None else {},
     )  # fmt: skip

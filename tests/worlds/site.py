@@ -182,7 +182,8 @@ def draw_site(family: str, seed: int, *, days_least: int = 20, busy: bool = True
     rng = stream("site", family, seed)
     days = int(np.exp(rng.uniform(np.log(max(24, days_least)), np.log(rng.choice([60, 120, 400])
                if days_least < 60 else 400))))  # fmt: skip
-    hours = 24 * max(days, days_least)
+    probes = _probes(rng)
+    hours = 24 * max(days, days_least, int(2 * probes[0].every_h))
     osts = int(rng.integers(8, 33))
     speed = rng.uniform(3e9, 12e9)
     clients_bind = rng.random() < 0.5
@@ -199,7 +200,7 @@ def draw_site(family: str, seed: int, *, days_least: int = 20, busy: bool = True
         capacity_bytes=float(round(rng.uniform(40, 140))) * TB,
         target_write=speed, target_read=speed * rng.uniform(1.0, 1.6),
         share=float(rng.uniform(0.2, 0.6) if clients_bind else rng.uniform(1.2, 2.0)),
-        probes=_probes(rng), survey_every_h=int(rng.choice([24, 24, 168, 0])),
+        probes=probes, survey_every_h=int(rng.choice([24, 24, 168, 0])),
         survey_sigma=float(rng.uniform(0.03, 0.1)),
         snapshot_every_h=int(rng.choice([1, 1, 1, 1, 1, 2, 2, 4, 4, 4, 6, 6, 12, 24, 0])),
         missing=frozenset(missing), log_book=kept[rng.integers(len(kept))],

@@ -234,8 +234,6 @@ def noticed_by(
             if _scatters(values[both], usual.values[metric][both]):
                 found.append(f"{name}:{metric}:scatter")
     found += _slow_in_surveys(planned, having, lacking)
-    if planned.mechanism == "bad-checksums" and having.telemetry.recorded.size:
-        found.append("checksum_errors_total")
     return tuple(found), effect
 
 
