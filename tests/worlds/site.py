@@ -219,7 +219,7 @@ def draw_site(family: str, seed: int, *, days_least: int = 20, busy: bool = True
         allocator="old" if rng.random() < 0.6 else "new",
         holidays=_stretches(rng, hours, int(rng.choice([0, 1, 2])), (96, 300)),
         maintenance=_maintenance(rng, hours), gaps=gaps, snapshot_gaps=no_snapshots,
-        duplicates=float(rng.choice([0, 0, 0, 0.02, 1.0])) if busy else 0.0, busy=busy,
+        duplicates=float(rng.choice([0.0] * 10 + [0.02, 1.0])) if busy else 0.0, busy=busy,
     )  # fmt: skip
 
 
