@@ -177,7 +177,7 @@ def play_all(families: Sequence[str], first: int, each: int, processes: int) -> 
 
 
 def main(arguments: list[str]) -> int:
-    """Play or load, print, and write the results where asked."""
+    """Play or load, print, and write the results where options."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--families", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument(
@@ -189,24 +189,24 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--before-after", metavar="NAME", help="section of the results to write")
     parser.add_argument("--fit", action="store_true", help="fit the calibration on these seeds")
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args(arguments)
-    if asked.keep is not None and asked.keep.exists():
-        played = pickle.loads(asked.keep.read_bytes())
+    options = parser.parse_args(arguments)
+    if options.keep is not None and options.keep.exists():
+        played = pickle.loads(options.keep.read_bytes())
     else:
-        played = play_all(asked.families, asked.first, asked.each, asked.processes)
-        if asked.keep is not None:
-            asked.keep.write_bytes(pickle.dumps(played))
-    if asked.fit:
+        played = play_all(options.families, options.first, options.each, options.processes)
+        if options.keep is not None:
+            options.keep.write_bytes(pickle.dumps(played))
+    if options.fit:
         fitted = fit(rows_to_fit(played))
         print(f"CALIBRATION = ({fitted[0]:.2f}, {fitted[1]:.2f}), it is {CALIBRATION}")
     results = scores([world.scored() for world in played])
-    print(json.dumps(results, indent=1) if asked.json else table(results))
-    if asked.before_after:
-        kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        kept[asked.before_after] = {
-            "first_seed": asked.first, "each": asked.each, **machine(), **results
+    print(json.dumps(results, indent=1) if options.json else table(results))
+    if options.before_after:
+        sections = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        sections[options.before_after] = {
+            "first_seed": options.first, "each": options.each, **machine(), **results
         }  # fmt: skip
-        RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+        RESULTS.write_text(json.dumps(sections, indent=1) + "\n")
         PAGE.write_text(made_page(PAGE.read_text(), json.loads(EXPLAINING.read_text())))
     return 0
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 RESULTS: Final = Path(__file__).resolve().parent.parent / "benchmarks" / "results" / "worlds.json"
 
 
-def as_text(kept: dict[str, dict[str, Any]]) -> str:
+def as_text(sections: dict[str, dict[str, Any]]) -> str:
     """Return the table of every section of the results, and how much is true of what is listed."""
     parts = []
-    for name, section in kept.items():
+    for name, section in sections.items():
         seeds = f"{section['each']} worlds of each variant, seeds from {section['first_seed']}"
         parts.append(f"**{name}** ({section['date']}, {seeds}, {section['machine']}):\n\n"
                      f"{table(section)}\n\n{_calibration(section)}\n")  # fmt: skip

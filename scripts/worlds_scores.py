@@ -54,10 +54,10 @@ class Scored:
         it began and list its cause.
         """
         fault, earliest, latest, _ = self.faults[number]
-        found = [case for case in self.cases if may_be_of(case, fault)]
-        began = [case for case in found if earliest <= case.at <= latest]
+        cases = [case for case in self.cases if may_be_of(case, fault)]
+        began = [case for case in cases if earliest <= case.at <= latest]
         return began or [
-            case for case in found
+            case for case in cases
             if case.at < earliest <= (case.until or self.end)
             and fault.mechanism in {cause for cause, _ in case.causes}
         ]  # fmt: skip
@@ -179,8 +179,8 @@ def _count_fault(tally: Tally, world: Scored, number: int) -> None:
     tally.suspected += main.unexplained and is_right
     tally.simple += main.simple in right
     if not is_right:
-        said = first[0] if first else "nothing"
-        tally.wrong[f"{fault.variant}: {fault.mechanism} -> {said}"] += 1
+        named = first[0] if first else "nothing"
+        tally.wrong[f"{fault.variant}: {fault.mechanism} -> {named}"] += 1
 
 
 def _figures(tally: Tally) -> dict[str, Any]:

@@ -58,11 +58,11 @@ def record(plan: Plan, without: frozenset[str] = frozenset()) -> Recorded:
         if fault.name not in without:
             fault.apply(state)
     settle(state)
-    found = speeds(state)
-    tables = measure(state, found)
+    measured = speeds(state)
+    tables = measure(state, measured)
     return Recorded(
-        state=state, tables=tables, surveys=survey(state, found),
-        telemetry=telemetry(state, found, moved_by_probes(state, tables)), log=book(state),
+        state=state, tables=tables, surveys=survey(state, measured),
+        telemetry=telemetry(state, measured, moved_by_probes(state, tables)), log=book(state),
     )  # fmt: skip
 
 
@@ -83,12 +83,12 @@ def make_world(family: str, seed: int) -> World:
 def truth(plan: Plan, having: Recorded) -> list[Fault]:
     """Return every fault with what the record shows of it."""
     faults: list[Fault] = []
-    kept: dict[frozenset[str], Recorded] = {}
+    lacking: dict[frozenset[str], Recorded] = {}
     for planned in plan.draft.faults:
         chain = chain_of(plan, planned)
-        if chain not in kept:
-            kept[chain] = record(plan, chain)
-        faults.append(_fault(plan, planned, having, kept[chain]))
+        if chain not in lacking:
+            lacking[chain] = record(plan, chain)
+        faults.append(_fault(plan, planned, having, lacking[chain]))
     return faults
 
 
@@ -106,18 +106,18 @@ def chain_of(plan: Plan, planned: Planned) -> frozenset[str]:
 
 def _fault(plan: Plan, planned: Planned, having: Recorded, lacking: Recorded) -> Fault:
     site = plan.site
-    told = told_by(planned, having, lacking)
+    signs = told_by(planned, having, lacking)
     noticed, effect = noticed_by(planned, having, lacking)
     if planned.mechanism == "bad-checksums":  # nothing is slow: only the counter shows it
-        noticed += told
+        noticed += signs
     roots = [other.mechanism for other in plan.draft.faults if other.name == planned.because_of]
     ends = planned.end is not None and planned.end < site.hours
     return Fault(
         name=planned.name, family=plan.draft.family, variant=plan.variant.name,
-        cause=planned.mechanism if told else None, mechanism=planned.mechanism,
+        cause=planned.mechanism if signs else None, mechanism=planned.mechanism,
         begin=site.at(planned.begin), end=site.at(planned.end or 0) if ends else None,
         targets=tuple(target(ost) for ost in planned.targets), accepted=planned.accepted,
-        told_by=told, noticed_by=noticed, effect=effect,
+        told_by=signs, noticed_by=noticed, effect=effect,
         because_of=roots[0] if roots else None,
     )  # fmt: skip
 
@@ -127,8 +127,8 @@ def book(state: State) -> list[Line]:
     site = state.site
     people = [line for line in state.log if line.source not in MACHINES]
     only = people[stream("line", site.seed).integers(len(people))] if people else None
-    found = [_written(site, line) for line in state.log if _is_kept(site, line, only)]
-    return sorted((line for line in found if line.hour < site.hours), key=lambda line: line.hour)
+    lines = [_written(site, line) for line in state.log if _is_kept(site, line, only)]
+    return sorted((line for line in lines if line.hour < site.hours), key=lambda line: line.hour)
 
 
 def _is_kept(site: Site, line: Line, only: Line | None) -> bool:

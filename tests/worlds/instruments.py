@@ -65,12 +65,12 @@ class Table:
         return [first + (offset + node) % size for node in range(self.probe.nodes)]
 
 
-def measure(state: State, found: Speeds) -> dict[str, Table]:
+def measure(state: State, speeds: Speeds) -> dict[str, Table]:
     """Return what every probe measured, by its name."""
-    return {probe.name: _measure(state, found, probe) for probe in state.site.probes}
+    return {probe.name: _measure(state, speeds, probe) for probe in state.site.probes}
 
 
-def _measure(state: State, found: Speeds, probe: Probe) -> Table:
+def _measure(state: State, speeds: Speeds, probe: Probe) -> Table:
     site = state.site
     rng = stream("probe", site.seed, site.name, probe.name)
     time = _times(site, probe, rng)
@@ -96,7 +96,7 @@ def _measure(state: State, found: Speeds, probe: Probe) -> Table:
         probe, time, hour, ~state.no_runs[hour], np.full(time.size, "ok", object),
         [None] * time.size, {}, nodes, np.ones(time.size), np.zeros(time.size, bool),
     )  # fmt: skip
-    for metric, clients, storage in _speeds(state, found, probe, hour):
+    for metric, clients, storage in _speeds(state, speeds, probe, hour):
         factor = client_read if metric == "read_bandwidth" else client_write
         level = np.minimum(clients * factor * kind, storage)
         table.values[metric] = level * dips * np.exp(_noise(site, probe, metric, hour, state))
@@ -133,32 +133,32 @@ def _client_factors(
 
 
 def _speeds(
-    state: State, found: Speeds, probe: Probe, hour: NDArray[np.int64]
+    state: State, speeds: Speeds, probe: Probe, hour: NDArray[np.int64]
 ) -> list[tuple[str, Array, Array]]:
     """Return each metric with what clients and what the storage could do in a run's hour."""
     endless = np.full(hour.size, np.inf)
     match probe.kind:
         case "ior":
             return [
-                ("write_bandwidth", found.clients_write[hour], found.storage_write[hour]),
-                ("read_bandwidth", found.clients_read[hour], found.storage_read[hour]),
+                ("write_bandwidth", speeds.clients_write[hour], speeds.storage_write[hour]),
+                ("read_bandwidth", speeds.clients_read[hour], speeds.storage_read[hour]),
             ]
         case "fio":
             return [
-                ("write_bandwidth", found.one_write[hour], endless),
-                ("read_bandwidth", found.one_read[hour], endless),
+                ("write_bandwidth", speeds.one_write[hour], endless),
+                ("read_bandwidth", speeds.one_read[hour], endless),
             ]
         case "mdtest":
-            return [(name, rate * found.metadata[hour], endless)
+            return [(name, rate * speeds.metadata[hour], endless)
                     for name, rate in FILE_RATES.items()]  # fmt: skip
         case _:
-            rate = found.network[hour] * probe.nodes * 20e9
+            rate = speeds.network[hour] * probe.nodes * 20e9
             return [(name, rate, endless) for name in ("write_bandwidth", "read_bandwidth")]
 
 
 def _noise(site: Site, probe: Probe, metric: str, hour: NDArray[np.int64], state: State) -> Array:
     """Return the scatter of the logarithm: half of it is common to the metrics of a run."""
-    found = np.zeros(hour.size)
+    scatter = np.zeros(hour.size)
     quiet = 0.4 if probe.kind == "lnet_selftest" else 1.0
     for part, who in ((0.6, "common"), (0.8, metric)):
         rng = stream("noise", site.seed, site.name, probe.name, who)
@@ -168,19 +168,19 @@ def _noise(site: Site, probe: Probe, metric: str, hour: NDArray[np.int64], state
         for run, step in enumerate(steps.tolist()):
             level = site.phi * level + keep * step
             series[run] = level
-        found += part * series
+        scatter += part * series
     more = stream("spread", site.seed, site.name, probe.name, metric).normal(size=hour.size)
-    return quiet * site.sigma * found + state.spread[hour] * more
+    return quiet * site.sigma * scatter + state.spread[hour] * more
 
 
 def _workload(state: State, table: Table) -> None:
-    """Let runs do something else than asked: move less, or read from memory."""
+    """Let runs do something else than wanted: move less, or read from memory."""
     if table.probe.kind != "ior":
         return
-    asked = state.mismatch[table.hour]
-    table.moved = asked.copy()
-    table.status[asked < 0.1] = "invalid_workload"
-    table.values = {name: values * (0.7 + 0.3 * asked) for name, values in table.values.items()}
+    wanted = state.mismatch[table.hour]
+    table.moved = wanted.copy()
+    table.status[wanted < 0.1] = "invalid_workload"
+    table.values = {name: values * (0.7 + 0.3 * wanted) for name, values in table.values.items()}
     cached = state.cached[table.hour]
     read = table.values["read_bandwidth"]
     read *= 1 + cached
@@ -218,14 +218,14 @@ def _endings(state: State, table: Table, chance: Array) -> None:
 
 def runs_of(state: State, tables: dict[str, Table]) -> list[Run]:
     """Return the runs that are in the record, in order of time."""
-    found = [_run(state.site, table, index) for table in tables.values()
+    runs = [_run(state.site, table, index) for table in tables.values()
              for index in np.flatnonzero(table.made).tolist()]  # fmt: skip
     rng = stream("twice", state.site.seed, state.site.name)
     if state.site.duplicates:
-        twice = rng.random(len(found)) < state.site.duplicates
-        found += [Run(**{**run, "id": run["id"] + "b"})  # pyrefly: ignore[bad-argument-type]
-                  for run, again in zip(tuple(found), twice, strict=True) if again]  # fmt: skip
-    return sorted(found, key=lambda run: run["at"])
+        twice = rng.random(len(runs)) < state.site.duplicates
+        runs += [Run(**{**run, "id": run["id"] + "b"})  # pyrefly: ignore[bad-argument-type]
+                  for run, again in zip(tuple(runs), twice, strict=True) if again]  # fmt: skip
+    return sorted(runs, key=lambda run: run["at"])
 
 
 def _run(site: Site, table: Table, index: int) -> Run:
@@ -233,8 +233,8 @@ def _run(site: Site, table: Table, index: int) -> Run:
     at = site.at(float(table.time[index]))
     values = {name: float(value[index]) for name, value in table.values.items()}
     values = {name: value for name, value in values.items() if value > 0}
-    asked = site.share * site.osts * site.target_write * VOLUME_S if probe.kind == "ior" else None
-    moved = None if asked is None else asked * float(table.moved[index])
+    wanted = site.share * site.osts * site.target_write * VOLUME_S if probe.kind == "ior" else None
+    moved = None if wanted is None else wanted * float(table.moved[index])
     done = {"ok": 1.0, "invalid_workload": 1.0, "unfinished": 0.5}.get(status, 0.0)
     lasted = 3000.0 if status == "unfinished" else 90.0
     if status == "ok" and moved is not None:
@@ -261,11 +261,11 @@ def moved_by_probes(state: State, tables: dict[str, Table]) -> Array:
     for table in tables.values():
         if table.probe.kind != "ior":
             continue
-        asked = site.share * site.osts * site.target_write * VOLUME_S
+        wanted = site.share * site.osts * site.target_write * VOLUME_S
         part = np.select([np.isin(table.status.astype(str), ("ok", "invalid_workload")),
                           table.status == "unfinished"], [1.0, 0.5], 0.0)  # fmt: skip
         total = np.bincount(
-            table.hour, weights=part * table.moved * table.made * asked, minlength=site.hours
+            table.hour, weights=part * table.moved * table.made * wanted, minlength=site.hours
         )
         usable = state.open & state.connected
         moved += total[:, None] * usable / np.maximum(usable.sum(axis=1, keepdims=True), 1)
@@ -281,7 +281,7 @@ class Surveys:
     values: dict[str, Array]
 
 
-def survey(state: State, found: Speeds) -> Surveys:
+def survey(state: State, speeds: Speeds) -> Surveys:
     """Return what the surveys of all targets measured."""
     site = state.site
     if not site.survey_every_h:
@@ -292,8 +292,8 @@ def survey(state: State, found: Speeds) -> Surveys:
     made = ~state.no_runs[hour] & (rng.random(time.size) > 0.02)
     busy = 0.5 * (state.users_write + state.users_read)[hour]
     values = {}
-    for metric, speed in (("write_bandwidth", found.target_write),
-                          ("read_bandwidth", found.target_read)):  # fmt: skip
+    for metric, speed in (("write_bandwidth", speeds.target_write),
+                          ("read_bandwidth", speeds.target_read)):  # fmt: skip
         scatter = rng.standard_t(5, (time.size, site.osts)) * site.survey_sigma * 0.8
         odd = np.where(rng.random(scatter.shape) < 0.008, rng.uniform(0.5, 0.85, scatter.shape), 1)
         whole = rng.normal(0, 0.02, (time.size, 1))

@@ -221,17 +221,17 @@ def failover(d: Draft, *, days: bool = False) -> None:
     end = begin + (d.length(72, 240) if days else d.length(5, 60))
     back = begin + float(d.rng.uniform(2, 10))
     neighbour = number ^ 1 if (number ^ 1) < d.site.servers else max(number - 1, 0)
-    own = d.of_server(number)
+    carried = d.of_server(number)
 
     def apply(state: State) -> None:
         hours = state.hours(begin, end)
-        state.serving[hours, slice(own[0], own[-1] + 1)] = neighbour
+        state.serving[hours, slice(carried[0], carried[-1] + 1)] = neighbour
         state.up[state.hours(begin, min(back, end)), number] = False
         state.rebooted[state.hours(back, back + 1), number] = True
         d.write(state, "failover", begin, f"{server(number)} to {server(neighbour)}", until=end,
-                of=planned.name, targets=own, lag_h=lag)  # fmt: skip
+                of=planned.name, targets=carried, lag_h=lag)  # fmt: skip
 
-    planned = d.add("failover", begin, end, apply, targets=own)
+    planned = d.add("failover", begin, end, apply, targets=carried)
 
 
 def no_trim(d: Draft, *, then_collecting: bool = False) -> None:

@@ -78,10 +78,12 @@ def speeds(state: State) -> Speeds:
     others = state.users_read + 0.4 * state.users_write
     free_read = np.maximum(carried_read - others, PROBE_SHARE * carried_read)
     busy = (state.users_write + 0.6 * state.users_read).sum(axis=1)
-    kept = np.clip(1 - CONTENTION * busy / (site.osts * site.target_write), 0.2, 1) * state.fabric
+    contended = (
+        np.clip(1 - CONTENTION * busy / (site.osts * site.target_write), 0.2, 1) * state.fabric
+    )
     clients = site.share * site.osts * np.array([site.target_write, site.target_read])
-    clients_write = clients[0] * kept * state.client_write
-    clients_read = clients[1] * kept * state.client_read
+    clients_write = clients[0] * contended * state.client_write
+    clients_read = clients[1] * contended * state.client_read
     usage = 1 - state.operations / OPERATIONS_LIMIT
     return Speeds(
         amplification=amplification, target_write=own_write, target_read=own_read,
@@ -129,10 +131,10 @@ def _targets(state: State, amplification: Array) -> tuple[Array, Array]:
     speed = np.take_along_axis(state.server_speed, np.maximum(state.serving, 0), axis=1)
     speed = np.where(state.connected, speed, 0.0)
     most = SERVER_HEADROOM * speed * part_of_server(state)
-    own = quality(site)
+    built = quality(site)
     writable = np.where(state.read_only, 0.0, state.target_write)
-    write = site.target_write * np.minimum(own * writable * flash * allocator * speed, most)
-    read = site.target_read * np.minimum(own * state.target_read * speed, most)
+    write = site.target_write * np.minimum(built * writable * flash * allocator * speed, most)
+    read = site.target_read * np.minimum(built * state.target_read * speed, most)
     return write, read
 
 

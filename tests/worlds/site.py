@@ -189,7 +189,7 @@ def draw_site(family: str, seed: int, *, days_least: int = 20, busy: bool = True
     clients_bind = rng.random() < 0.5
     trim_every_h = int(rng.choice([6, 12, 24, 24, 168]))
     fullness = float(rng.uniform(0.45, 0.70))
-    kept: list[LogBook] = ["kept", "kept", "one-line", "none", "unrelated", "late", "wrong-hour"]
+    books: list[LogBook] = ["kept", "kept", "one-line", "none", "unrelated", "late", "wrong-hour"]
     gaps = _stretches(rng, hours, int(rng.choice([0, 0, 1, 2])), (36, 24 * 12)) if busy else ()
     no_snapshots = _stretches(rng, hours, int(rng.choice([0, 0, 1, 3])), (8, 24 * 9))
     missing = {name for name in _OFTEN_MISSING if rng.random() < 0.12}
@@ -203,7 +203,7 @@ def draw_site(family: str, seed: int, *, days_least: int = 20, busy: bool = True
         probes=probes, survey_every_h=int(rng.choice([24, 24, 168, 0])),
         survey_sigma=float(rng.uniform(0.03, 0.1)),
         snapshot_every_h=int(rng.choice([1, 1, 1, 1, 1, 2, 2, 4, 4, 4, 6, 6, 12, 24, 0])),
-        missing=frozenset(missing), log_book=kept[rng.integers(len(kept))],
+        missing=frozenset(missing), log_book=books[rng.integers(len(books))],
         journal=bool(rng.random() < 0.7),
         sigma=float(np.exp(rng.uniform(np.log(0.015), np.log(0.06)))),
         phi=float(rng.uniform(0, 0.8)), dof=float(rng.choice([3.5, 5, 8, 30])),
@@ -236,30 +236,30 @@ def _probes(rng: np.random.Generator) -> tuple[Probe, ...]:
     burst = 3 if every == 24 and rng.random() < 0.6 else 1
     nodes = int(rng.choice([4, 8, 16, 32]))
     first = float(rng.uniform(0, min(every, 6)))
-    found = [Probe("ior", "ior", every, first, burst, nodes, nodes * 32)]
+    probes = [Probe("ior", "ior", every, first, burst, nodes, nodes * 32)]
     if rng.random() < 0.25:
-        found.append(Probe("ior-4m", "ior", max(every, 6), first + 0.4, 1, nodes, nodes * 8, 0.93))
+        probes.append(Probe("ior-4m", "ior", max(every, 6), first + 0.4, 1, nodes, nodes * 8, 0.93))
     if rng.random() < 0.55:
         beat = float(rng.choice([3, 6, 12, 24]))
-        found.append(Probe("metadata", "mdtest", beat, 1 + float(rng.uniform(0, 2)), 1, 2, 64))
+        probes.append(Probe("metadata", "mdtest", beat, 1 + float(rng.uniform(0, 2)), 1, 2, 64))
     if rng.random() < 0.35:
-        found.append(Probe("one-node", "fio", max(3.0, every), 0.7 + first, 1, 1, 16))
+        probes.append(Probe("one-node", "fio", max(3.0, every), 0.7 + first, 1, 1, 16))
     if rng.random() < 0.35:
         beat = float(rng.choice([6, 12, 24]))
-        found.append(Probe("network", "lnet_selftest", beat, 2.2, 1, 16, 64))
-    return tuple(found)
+        probes.append(Probe("network", "lnet_selftest", beat, 2.2, 1, 16, 64))
+    return tuple(probes)
 
 
 def _stretches(
     rng: np.random.Generator, hours: int, count: int, length: tuple[int, int]
 ) -> tuple[Interval, ...]:
     """Return stretches that do not lie at the record's ends and take a sixth of it at most."""
-    found = []
+    stretches = []
     for _ in range(count):
         size = min(float(rng.uniform(*length)), hours / 6)
         begin = float(rng.uniform(0.1, 0.85)) * (hours - size)
-        found.append((begin, begin + size))
-    return tuple(sorted(found))
+        stretches.append((begin, begin + size))
+    return tuple(sorted(stretches))
 
 
 def _maintenance(rng: np.random.Generator, hours: int) -> tuple[Interval, ...]:

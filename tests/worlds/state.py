@@ -213,8 +213,8 @@ def _wander(rng: np.random.Generator, hours: int, lasting_h: float) -> Array:
     """Return noise of variance 1 that forgets itself in so many hours."""
     steps = rng.normal(size=hours + int(8 * lasting_h))
     weights = np.exp(-np.arange(int(8 * lasting_h)) / lasting_h)
-    found = np.convolve(steps, weights / np.sqrt((weights**2).sum()), "valid")[:hours]
-    return found.astype(np.float64)
+    series = np.convolve(steps, weights / np.sqrt((weights**2).sum()), "valid")[:hours]
+    return series.astype(np.float64)
 
 
 def _fullness(site: Site, rng: np.random.Generator) -> Array:

@@ -47,7 +47,7 @@ class Telemetry:
     answered: Flags
 
 
-def telemetry(state: State, found: Speeds, probes: Array) -> Telemetry:
+def telemetry(state: State, speeds: Speeds, probes: Array) -> Telemetry:
     """Return all readings of a state; ``probes``: bytes that probes moved, H x T."""
     site = state.site
     rng = stream("telemetry", site.seed, site.name)
@@ -72,7 +72,7 @@ def telemetry(state: State, found: Speeds, probes: Array) -> Telemetry:
     restart = np.concatenate([state.rebooted, np.zeros((site.hours, servers), bool)], axis=1)
     return Telemetry(
         state=state, recorded=np.flatnonzero(recorded),
-        targets=_target_readings(state, found, written, read, anew),
+        targets=_target_readings(state, speeds, written, read, anew),
         servers={
             "server_cpu_fraction": np.concatenate([cpu, metadata_cpu], axis=1),
             "network_bytes_total": _counted(
@@ -89,7 +89,7 @@ def telemetry(state: State, found: Speeds, probes: Array) -> Telemetry:
 
 
 def _target_readings(
-    state: State, found: Speeds, written: Array, read: Array, anew: Flags
+    state: State, speeds: Speeds, written: Array, read: Array, anew: Flags
 ) -> dict[str, Array]:
     site = state.site
     hour = np.arange(site.hours, dtype=float)[:, None]
@@ -123,7 +123,7 @@ def _target_readings(
         "client_bytes_written_total": _counted(written, anew, 8e15),
         "client_bytes_read_total": _counted(read, anew, 9e15),
         "drive_media_errors_total": np.maximum.accumulate(state.media_errors, axis=0),
-        "drive_write_amplification": np.round(found.amplification, 3),
+        "drive_write_amplification": np.round(speeds.amplification, 3),
         "drive_percentage_used": np.round(_counted(surveyed * 1e-19, none, 0.03), 3),
     }
 
@@ -141,8 +141,8 @@ def _cpu(state: State, network: Array, rng: np.random.Generator) -> Array:
     limit = site.per_server * site.target_read * 3600
     loops = np.zeros_like(network)
     for number in range(site.servers):
-        own = state.serving == number
-        loops[:, number] = np.where(own, state.loops, 0).max(axis=1)
+        served = state.serving == number
+        loops[:, number] = np.where(served, state.loops, 0).max(axis=1)
     busy = 0.06 + 0.6 * network / limit + np.clip(0.7 * LOOP_COST * loops, 0, 0.6)
     return np.clip(busy + rng.normal(0, 0.01, network.shape), 0.01, 1)
 
@@ -199,7 +199,7 @@ def settings_at(state: State, hour: float) -> dict[str, dict[str, str]]:
     """Return the settings of ``clients``, ``servers``, ``targets``, ``mdts`` and of single ones."""
     old = state.site.allocator == "old"
     kernel = "4.18.0-477.10.1.el8_lustre.x86_64" if old else "5.14.0-362.13.1_lustre.el9.x86_64"
-    found: dict[str, dict[str, str]] = {
+    settings: dict[str, dict[str, str]] = {
         "clients": {
             "lustre_version": "2.15.3", "kernel_release": "5.14.21-150400.24.69-default",
             "checksums": "0", "checksum_type": "crc32c", "rpcs_in_flight": "16",
@@ -217,13 +217,13 @@ def settings_at(state: State, hour: float) -> dict[str, dict[str, str]]:
         "mdts": {"lod/qos_threshold_rr": "17%", "lod/qos_prio_free": "90%"},
     }  # fmt: skip
     if old:
-        found["targets"] |= {"ldiskfs/md0/mb_c1_threshold": "25",
+        settings["targets"] |= {"ldiskfs/md0/mb_c1_threshold": "25",
                              "ldiskfs/md0/mb_c2_threshold": "25",
                              "ldiskfs/md0/mb_c3_threshold": "5"}  # fmt: skip
     for begin, whose, name, value in state.settings:
         if begin <= hour + MINUTE:
-            found.setdefault(whose, {})[name] = value
-    return found
+            settings.setdefault(whose, {})[name] = value
+    return settings
 
 
 def _targets(source: Telemetry, hour: int) -> dict[str, TargetState]:
@@ -232,7 +232,7 @@ def _targets(source: Telemetry, hour: int) -> dict[str, TargetState]:
     rows = {name: values[hour].tolist() for name, values in source.targets.items()}
     cpu = source.servers["server_cpu_fraction"][hour].tolist()
     network = source.servers["network_bytes_total"][hour].tolist()
-    found: dict[str, TargetState] = {}
+    targets: dict[str, TargetState] = {}
     for ost in range(site.osts):
         raw = {name: row[ost] for name, row in rows.items()}
         number = int(raw["server"])
@@ -242,21 +242,21 @@ def _targets(source: Telemetry, hour: int) -> dict[str, TargetState]:
                          "network_bytes_total": int(network[number])}  # fmt: skip
         name = target(ost)
         reasons = _withhold(site, readings)
-        own: dict[str, str] = {}
+        texts: dict[str, str] = {}
         if number < 0:
             readings, reasons = _parted(name, readings)
         elif settings:
-            own = settings["targets"] | settings.get(name, {}) | {
+            texts = settings["targets"] | settings.get(name, {}) | {
                 "osp/max_create_count": "20000" if state.open[hour, ost] else "0",
                 "obdfilter/degraded": str(int(raw["degraded"])),
                 "drives/queue/wbt_lat_usec": "2000" if state.throttled[hour, ost] else "0",
                 "devices": f"md0 (raid6), {12 - int(state.missing_drives[hour, ost])} x PM1733",
             }  # fmt: skip
-        found[name] = TargetState(
+        targets[name] = TargetState(
             kind="ost", server=server(number) if number >= 0 else None,
-            readings=readings, reasons=reasons, settings=own,
+            readings=readings, reasons=reasons, settings=texts,
         )  # fmt: skip
-    return found | _mdts(source, hour, settings)
+    return targets | _mdts(source, hour, settings)
 
 
 _LABELS = {
@@ -312,7 +312,7 @@ def _parted(
 def _mdts(
     source: Telemetry, hour: int, settings: dict[str, dict[str, str]]
 ) -> dict[str, TargetState]:
-    site, found = source.state.site, {}
+    site, mdts = source.state.site, {}
     operations = source.mdts["metadata_operations_total"][hour].tolist()
     cpu = source.servers["server_cpu_fraction"][hour].tolist()
     for mdt in range(site.mdts):
@@ -327,18 +327,18 @@ def _mdts(
             "concurrent_jobs": source.state.jobs[hour],
         }  # fmt: skip
         reasons = _withhold(site, readings)
-        found[f"MDT{mdt:04X}"] = TargetState(
+        mdts[f"MDT{mdt:04X}"] = TargetState(
             kind="mdt", server=f"mds{mdt // 2:03d}", readings=readings, reasons=reasons,
             settings=settings.get("mdts", {}),
         )  # fmt: skip
-    return found
+    return mdts
 
 
 def _hosts(source: Telemetry, hour: int) -> dict[str, HostState]:
     state, site = source.state, source.state.site
     settings = {} if "settings" in site.missing else settings_at(state, hour)
     rows = {name: values[hour].tolist() for name, values in source.servers.items()}
-    found: dict[str, HostState] = {}
+    hosts: dict[str, HostState] = {}
     for number in range(source.answered.shape[1]):
         is_mds = number >= site.servers
         name = f"mds{number - site.servers:03d}" if is_mds else server(number)
@@ -348,16 +348,16 @@ def _hosts(source: Telemetry, hour: int) -> dict[str, HostState]:
         }
         reasons = _withhold(site, readings)
         answered = bool(source.answered[hour, number])
-        own = settings.get("servers", {}) | settings.get(name, {}) if settings else {}
+        texts = settings.get("servers", {}) | settings.get(name, {}) if settings else {}
         if not answered:
             reasons = dict.fromkeys(readings, f"ssh: connect to host {name}: No route to host")
-            readings, own = dict.fromkeys(readings), {}
-        found[name] = HostState(
-            role="server", answered=answered, readings=readings, reasons=reasons, settings=own
+            readings, texts = dict.fromkeys(readings), {}
+        hosts[name] = HostState(
+            role="server", answered=answered, readings=readings, reasons=reasons, settings=texts
         )
     for number in range(2):
-        found[client(number)] = HostState(
+        hosts[client(number)] = HostState(
             role="client", answered=True, readings={}, reasons={},
             settings=dict(settings.get("clients", {})),
         )  # fmt: skip
-    return found
+    return hosts

@@ -63,17 +63,17 @@ def told_by(planned: Planned, having: Recorded, lacking: Recorded) -> tuple[str,
     """Return the recorded instruments that show the cause's own sign within the hours."""
     if planned.mechanism is None:
         return ()
-    found = set(_log(planned, having))
-    found |= set(_runs(planned, having, lacking))
+    signs = set(_log(planned, having))
+    signs |= set(_runs(planned, having, lacking))
     missing = having.state.site.missing
     if planned.mechanism in {"configuration-change", "allocator-loops", "writeback-throttling"}:
-        found |= set(_settings(planned, having, lacking))
+        signs |= set(_settings(planned, having, lacking))
     for name, least in READINGS.get(planned.mechanism, ()):
         if name not in missing and _reading(planned, having, lacking, name, least):
-            found.add(name)
+            signs.add(name)
     if planned.mechanism == "target-silent":
-        found |= set(_silent_survey(planned, having))
-    return tuple(sorted(found))
+        signs |= set(_silent_survey(planned, having))
+    return tuple(sorted(signs))
 
 
 def _end(planned: Planned, site: Site) -> float:
@@ -213,7 +213,7 @@ def noticed_by(
     planned: Planned, having: Recorded, lacking: Recorded
 ) -> tuple[tuple[str, ...], dict[str, float]]:
     """Return probes and surveys that differ by more than their noise, and the effects."""
-    found: list[str] = []
+    names: list[str] = []
     effect: dict[str, float] = {}
     site = having.state.site
     end = _end(planned, site)
@@ -222,7 +222,7 @@ def noticed_by(
         inside = table.made & (table.time >= planned.begin) & (table.time < end)
         lost = (inside & (table.status != "ok") & (usual.status == "ok")).sum()
         if lost >= LOST_RUNS:
-            found.append(f"{name}:{table.status[inside & (table.status != 'ok')][-1]}")
+            names.append(f"{name}:{table.status[inside & (table.status != 'ok')][-1]}")
         both = inside & (table.status == "ok") & (usual.status == "ok")
         for metric, values in table.values.items():
             if both.sum() < 1:
@@ -230,11 +230,11 @@ def noticed_by(
             ratio = np.log(values[both] / usual.values[metric][both])
             effect[f"{name}:{metric}"] = float(np.exp(np.median(ratio)))
             if _stands_out(ratio, usual, metric, site.phi):
-                found.append(f"{name}:{metric}")
+                names.append(f"{name}:{metric}")
             if _scatters(values[both], usual.values[metric][both]):
-                found.append(f"{name}:{metric}:scatter")
-    found += _slow_in_surveys(planned, having, lacking)
-    return tuple(found), effect
+                names.append(f"{name}:{metric}:scatter")
+    names += _slow_in_surveys(planned, having, lacking)
+    return tuple(names), effect
 
 
 def _stands_out(ratio: Array, usual: Table, metric: str, phi: float) -> bool:
@@ -261,7 +261,7 @@ def _scatters(values: Array, usual: Array) -> bool:
 
 
 def _slow_in_surveys(planned: Planned, having: Recorded, lacking: Recorded) -> list[str]:
-    surveys, found = having.surveys, []
+    surveys, names = having.surveys, []
     end = _end(planned, having.state.site)
     inside = surveys.made & (surveys.time >= planned.begin) & (surveys.time < end)
     for metric, values in surveys.values.items():
@@ -273,5 +273,5 @@ def _slow_in_surveys(planned: Planned, having: Recorded, lacking: Recorded) -> l
         sure = -depth * np.sqrt(inside.sum()) > SURE * having.state.site.survey_sigma
         single = sure & (depth < np.log(0.85)) & (inside.sum() >= 2)
         if single.any() and single.sum() <= len(single) / 2:
-            found += [f"survey:{metric}:{target(ost)}" for ost in np.flatnonzero(single)[:3]]
-    return found
+            names += [f"survey:{metric}:{target(ost)}" for ost in np.flatnonzero(single)[:3]]
+    return names
