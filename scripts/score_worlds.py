@@ -51,6 +51,8 @@ from trimtab.explain.site_explanation import standing_of  # noqa: E402
 FIRST_SEED = 10_000
 _CAUSES = {cause.id: cause for cause in TABLE}
 _SLACK = timedelta(hours=24)
+_QUIET_TIMES = 4
+"""So many more quiet worlds: false incidents are few."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +168,13 @@ def rows_to_fit(played: Iterable[Played]) -> list[Listed]:
 
 def play_all(families: Sequence[str], first: int, each: int, processes: int) -> list[Played]:
     """Return every family played with so many seeds for each of its variants."""
-    jobs = [(family, first + number)
-            for family in families for number in range(each * len(VARIANTS[family]))]  # fmt: skip
+    jobs = [
+        (family, first + number)
+        for family in families
+        for number in range(
+            each * len(VARIANTS[family]) * (_QUIET_TIMES if family == "quiet" else 1)
+        )
+    ]
     names, seeds = zip(*jobs, strict=True)
     if processes == 1:
         return [play(*job) for job in jobs]

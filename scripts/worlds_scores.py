@@ -206,7 +206,7 @@ def _quantiles(values: Sequence[float]) -> list[float] | None:
     if not values:
         return None
     ordered = sorted(values)
-    return [round(median(ordered), 3), round(ordered[int(0.9 * (len(ordered) - 1))], 3)]
+    return [round(median(ordered), 3), round(ordered[math.ceil(0.9 * len(ordered)) - 1], 3)]
 
 
 def _bins(listed: Sequence[tuple[float, bool]]) -> list[dict[str, float]]:
