@@ -51,6 +51,8 @@ from trimtab.explain.site_explanation import standing_of  # noqa: E402
 FIRST_SEED = 10_000
 _CAUSES = {cause.id: cause for cause in TABLE}
 _SLACK = timedelta(hours=24)
+_ENTAILS: dict[str | None, tuple[str, ...]] = {"target-filling": ("targets-over-limit",)}
+"""What is true as well though it is not the cause: a target that fills is over the limit."""
 _QUIET_TIMES = 4
 """So many more quiet worlds: false incidents are few."""
 
@@ -98,7 +100,11 @@ class Played:
             cause
             for placed in self.faults
             if incident.at <= placed.latest and until >= placed.earliest
-            for cause in (placed.fault.mechanism, *placed.fault.accepted)
+            for cause in (
+                placed.fault.mechanism,
+                *placed.fault.accepted,
+                *_ENTAILS.get(placed.fault.mechanism, ()),
+            )
             if cause is not None
         )
 
