@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -21,8 +22,8 @@ from tests.support.codes import raises
 from tests.support.counts import SOAK_TIMEOUT_S
 from tests.support.kept_world import keep_world
 from tests.support.small_site import SITE, SmallSite, hour
-from tests.worlds.record import make_world as make_drawn_world
-from tests.worlds.site import draw_site
+from tests.worlds.families import VARIANTS
+from tests.worlds.generate import make_world as make_drawn_world
 
 from trimtab.base.error import UsageError
 from trimtab.base.incident import Explanation
@@ -235,13 +236,15 @@ def test_daily_looks_at_sites_with_faults_keep_what_one_look_keeps(tmp_path: Pat
 @pytest.mark.soak
 @pytest.mark.timeout(SOAK_TIMEOUT_S)
 def test_daily_looks_at_drawn_sites_keep_what_one_look_keeps(tmp_path: Path) -> None:
-    for seed in [seed for seed in range(400) if draw_site(seed).hours <= 24 * 60][:30]:
-        folder = tmp_path / str(seed)
+    families = list(VARIANTS)
+    drawn = (make_drawn_world(families[seed % len(families)], seed) for seed in range(400))
+    short = (world for world in drawn if world.end - world.begin <= 60 * A_DAY)
+    for world in islice(short, 30):
+        folder = tmp_path / f"{world.family}-{world.seed}"
         folder.mkdir()
-        world = make_drawn_world(seed)
         with Store.open(keep_world(cast("IncidentWorld", world), folder / "t.db")) as store:
-            days = range(3, int(world.facts.hours // 24) + 1)
-            times = (world.facts.at(24 * day) for day in days)
+            days = range(3, (world.end - world.begin) // A_DAY + 1)
+            times = (world.begin + day * A_DAY for day in days)
             check_looks(store, world.site["name"], times, folder)
 
 
