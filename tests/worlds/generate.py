@@ -68,11 +68,15 @@ def record(plan: Plan, without: frozenset[str] = frozenset()) -> Recorded:
 
 def make_world(family: str, seed: int) -> World:
     """Return the record of one site, and the truth."""
-    plan = make_plan(family, seed)
+    return world_of(make_plan(family, seed))
+
+
+def world_of(plan: Plan) -> World:
+    """Return a plan simulated: the record, and the truth."""
     site, having = plan.site, record(plan)
     runs = runs_of(having.state, having.tables)
     return World(
-        family=family, variant=plan.variant.name, seed=seed, begin=site.at(0),
+        family=plan.draft.family, variant=plan.variant.name, seed=site.seed, begin=site.at(0),
         end=site.at(site.hours), every=timedelta(hours=site.main.every_h), site=site.facts(),
         runs=runs, surveys=survey_rows(site, having.surveys),
         snapshots=Snapshots(having.telemetry), events=[_entry(site, line) for line in having.log],
