@@ -5,6 +5,7 @@
     python -m scripts.score_worlds --keep FILE                  keep what was played
     python -m scripts.score_worlds --from 0 --fit               fit the calibration
     python -m scripts.score_worlds --before-after after         and write the section
+    python -m scripts.score_worlds --page                       make the page from kept results
 
 Each family is played with as many seeds as asked for each of its variants. Seeds under 10,000 are
 fitted on; results are of later ones. Beside the explainer stands the simplest rule that a person
@@ -17,26 +18,24 @@ import argparse
 import json
 import os
 import pickle
+import platform
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
 from pathlib import Path
-from typing import cast
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts.fit_confidence import PAGE, fit, machine, made_page  # noqa: E402 - the tree is on the path now
-from scripts.fit_confidence import RESULTS as EXPLAINING  # noqa: E402
-from scripts.worlds_page import RESULTS, table  # noqa: E402
+from scripts.calibration_fit import fit  # noqa: E402 - the tree is on the path now
+from scripts.worlds_page import PAGE, RESULTS, made_page, table  # noqa: E402
 from scripts.worlds_scores import Case, Scored, scores  # noqa: E402
-from tests.explain.scoring import Gathered, Listed, gathered_of  # noqa: E402
-from tests.explain.worlds import WorldSource, incidents_of, known_of  # noqa: E402
-from tests.incidents.world import World as OtherWorld  # noqa: E402
+from tests.explain.worlds import Gathered, WorldSource, gathered_of, incidents_of, known_of  # noqa: E402
 from tests.worlds.families import VARIANTS  # noqa: E402
 from tests.worlds.generate import make_world  # noqa: E402
 from tests.worlds.simple_rule import nearest_change  # noqa: E402
@@ -45,7 +44,6 @@ from tests.worlds.world import Fault, World  # noqa: E402
 from trimtab.base.incident import Assessment, Explanation, Incident, Shape  # noqa: E402
 from trimtab.explain.causes import TABLE  # noqa: E402
 from trimtab.explain.explanation import CALIBRATION, conclude, ranked_for  # noqa: E402
-from trimtab.explain.failed_run import BadChecksums  # noqa: E402
 from trimtab.explain.site_explanation import standing_of  # noqa: E402
 
 FIRST_SEED = 10_000
@@ -137,10 +135,8 @@ def play(family: str, seed: int) -> Played:
     """Return a world played: its incidents with the evidence of every cause."""
     warnings.simplefilter("ignore", RuntimeWarning)
     world = make_world(family, seed)
-    plain = cast("OtherWorld", world)
-    known, source = known_of(plain), WorldSource(plain)
-    damaged = [BadChecksums(*row) for row in world.bad_checksums]
-    incidents = incidents_of(plain, known, damaged)
+    known, source = known_of(world), WorldSource(world)
+    incidents = incidents_of(world, known)
     return Played(
         family=family, variant=world.variant, seed=seed, begin=world.begin, end=world.end,
         faults=tuple(placed(world, fault) for fault in world.truth),
@@ -159,17 +155,27 @@ def placed(world: World, fault: Fault) -> Placed:
     return Placed(fault, before - slack, max(fault.end or world.end, seen) + slack, seen)
 
 
-def rows_to_fit(played: Iterable[Played]) -> list[Listed]:
-    """Return everything with a sign of its mechanism, listed or not, as the fit takes it."""
+def rows_to_fit(played: Iterable[Played]) -> list[tuple[float, bool]]:
+    """Return log10 odds and truth of everything with a sign of its mechanism, listed or not."""
     return [
-        Listed(f"{world.family}-{world.seed}", "site", each.cause.id, each.log_odds, 0.0,
-               each.cause.id in true)
+        (each.log_odds, each.cause.id in true)
         for world in played
         for incident, causes in world.gathered
         for true in [world.true_of(incident)]
         for each in ranked_for(incident, [(_CAUSES[name], pieces) for name, pieces in causes])
         if each.has_evidence_for and not each.throughout
-    ]  # fmt: skip
+    ]
+
+
+def machine() -> dict[str, str]:
+    """Return where and when this was scored."""
+    words = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True)
+    return {
+        "commit": commit.stdout.strip(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+    }
 
 
 def play_all(families: Sequence[str], first: int, each: int, processes: int) -> list[Played]:
@@ -190,7 +196,7 @@ def play_all(families: Sequence[str], first: int, each: int, processes: int) -> 
 
 
 def main(arguments: list[str]) -> int:
-    """Play or load, print, and write the results where options."""
+    """Play or load, print, and write the results where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--families", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument(
@@ -202,7 +208,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--before-after", metavar="NAME", help="section of the results to write")
     parser.add_argument("--fit", action="store_true", help="fit the calibration on these seeds")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--page", action="store_true", help="make the page from kept results")
     options = parser.parse_args(arguments)
+    if options.page:
+        PAGE.write_text(made_page(PAGE.read_text()))
+        return 0
     if options.keep is not None and options.keep.exists():
         played = pickle.loads(options.keep.read_bytes())
     else:
@@ -220,7 +230,7 @@ def main(arguments: list[str]) -> int:
             "first_seed": options.first, "each": options.each, **machine(), **results
         }  # fmt: skip
         RESULTS.write_text(json.dumps(sections, indent=1) + "\n")
-        PAGE.write_text(made_page(PAGE.read_text(), json.loads(EXPLAINING.read_text())))
+        PAGE.write_text(made_page(PAGE.read_text()))
     return 0
 
 

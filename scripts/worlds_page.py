@@ -1,12 +1,54 @@
-"""The scores on records of sites (`scripts.score_worlds`) as a table of a page."""
+"""What the page on explaining is made of: every cause, and the scores on records of sites."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-RESULTS: Final = Path(__file__).resolve().parent.parent / "benchmarks" / "results" / "worlds.json"
+from scripts.page_blocks import remade
+from tests.explain.contexts import plain_context
+
+from trimtab.base.incident import NAMED, Found, Route
+from trimtab.explain.causes import TABLE
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS: Final = ROOT / "benchmarks" / "results" / "worlds.json"
+PAGE: Final = ROOT / "docs" / "explaining.md"
+
+
+def made_page(page: str) -> str:
+    """Return the page with its causes and scores made anew."""
+    made = {
+        "named": NAMED_TEXT,
+        "causes": causes_text(),
+        "worlds": as_text(json.loads(RESULTS.read_text())),
+    }
+    return remade(page, made)
+
+
+NAMED_TEXT: Final = f"""\
+From {NAMED:.0%} on a cause is named; below, the incident is **unexplained**, and what is left is a
+leading suspicion without a figure. How much is true of what is listed at which confidence stands
+under the table of [accuracy](#accuracy).
+"""
+
+
+def causes_text() -> str:
+    """Return every cause with what is looked for and what would decide, as Markdown.
+
+    What is looked for is what it says that it cannot have of a record that holds nothing.
+    """
+    lines = ["| cause | looked for | what would decide |", "|---|---|---|"]
+    for cause in TABLE:
+        pieces = cause.assess(plain_context())
+        wanted = [piece.what for piece in pieces if piece.found is Found.NOT_AVAILABLE]
+        wanted += ["the log book"] if any(piece.route is Route.LOG for piece in pieces) else []
+        lines.append(
+            f"| {cause.title} (`{cause.id}`) | {'; '.join(wanted)} | {cause.measurement} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def as_text(sections: dict[str, dict[str, Any]]) -> str:

@@ -17,19 +17,17 @@ from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scripts import fit_confidence
 from scripts.score_worlds import FIRST_SEED, play
-from scripts.worlds_page import RESULTS
+from scripts.worlds_page import PAGE, RESULTS, made_page
 from scripts.worlds_scores import BINS, scores
 from tests.explain.incidents.test_levels import holds, worse
 from tests.explain.worlds import WorldSource, incidents_of, known_of
-from tests.incidents.world import World as OtherWorld
 from tests.support.counts import repetitions
 from tests.support.kept_world import keep_world
 from tests.worlds import of_storage
@@ -38,13 +36,12 @@ from tests.worlds.families import VARIANTS
 from tests.worlds.generate import make_plan, make_world
 from tests.worlds.site import Site
 from tests.worlds.steady import START, Befalls, steady_world
-from tests.worlds.world import CAUSES, World
+from tests.worlds.world import CAUSES, Run, World
 
 from trimtab.base.event import EventKind
 from trimtab.base.incident import Evidence, Explanation, IncidentState
 from trimtab.base.site_hardware import Hardware
 from trimtab.explain.causes import TABLE
-from trimtab.explain.failed_run import BadChecksums
 from trimtab.explain.site_explanation import Known, explain_incidents, explain_moment
 from trimtab.probe.import_result import ImportTerms
 from trimtab.probe.importer import import_files
@@ -109,18 +106,15 @@ def from_store(store: Store, world: World, until: datetime | None = None) -> lis
 
 def from_memory(world: World) -> list[Explanation]:
     """Return the same of its plain values; of the site file a store knows nothing."""
-    plain = cast("OtherWorld", world)
-    known = replace(known_of(plain), hardware=Hardware(), home={})
-    damaged = [BadChecksums(*row) for row in world.bad_checksums]
-    incidents = incidents_of(plain, known, damaged)
-    return list(explain_incidents(incidents, known, WorldSource(plain)))
+    known = replace(known_of(world), hardware=Hardware(), home={})
+    return list(explain_incidents(incidents_of(world, known), known, WorldSource(world)))
 
 
 @pytest.mark.parametrize("count", repetitions(gate=2, soak=60))
 def test_a_world_is_told_alike_from_a_store(count: int, tmp_path: Path) -> None:
     for family, seed in short_worlds()[:count]:
         world = make_world(family, seed)
-        path = keep_world(cast("OtherWorld", world), tmp_path / f"{family}-{seed}.db")
+        path = keep_world(world, tmp_path / f"{family}-{seed}.db")
         with Store.open(path) as store:
             assert told(from_store(store, world)) == told(from_memory(world)), (family, seed)
 
@@ -167,7 +161,7 @@ def test_invariants_hold_of_worlds_in_a_store(count: int) -> None:
         world = make_world(*which)
         with (
             TemporaryDirectory() as folder,
-            Store.open(keep_world(cast("OtherWorld", world), Path(folder) / "t.db")) as store,
+            Store.open(keep_world(world, Path(folder) / "t.db")) as store,
         ):
             check_changes(store, world)
             check_no_future(store, world)
@@ -225,8 +219,8 @@ def importable() -> Iterator[World]:
 @pytest.mark.parametrize("count", repetitions(gate=2, soak=30))
 def test_runs_of_a_world_are_told_alike_after_import(count: int, tmp_path: Path) -> None:
     for world in islice(importable(), count):
-        runs = [
-            run | {"hosts": []}
+        runs: list[Run] = [
+            {**run, "hosts": []}
             for run in world.runs
             if run["probe"] == "ior" and run["status"] in ("ok", "unfinished")
         ]
@@ -277,7 +271,7 @@ def test_an_incident_is_explained_alike_on_every_later_day(
     world = world_with(fault, hours, 5)
     days = (14, 18, DAYS)
     with TemporaryDirectory() as folder:
-        path = keep_world(cast("OtherWorld", world), Path(folder) / "t.db")
+        path = keep_world(world, Path(folder) / "t.db")
         with Store.open(path) as store:
             for day in days:
                 until = START + timedelta(days=day)
@@ -313,8 +307,7 @@ def known_until(known: Known, end: datetime) -> Known:
 def test_an_hour_is_explained_alike_on_every_later_day(every_h: int, trims_go_on: bool) -> None:
     world = world_with(SILENT, 20, 6)
     thinned = replace(world, snapshots=list(world.snapshots)[::every_h])
-    plain = cast("OtherWorld", thinned)
-    known, source = known_of(plain), WorldSource(plain)
+    known, source = known_of(thinned), WorldSource(thinned)
     at = START + timedelta(days=BEGINS, hours=6)
     if not trims_go_on:
         last = at - timedelta(hours=2)
@@ -379,6 +372,5 @@ def test_the_committed_scores_hold_what_is_promised(name: str) -> None:
 
 
 def test_the_page_shows_the_committed_scores_and_every_cause() -> None:
-    page = fit_confidence.PAGE.read_text()
-    results = json.loads(fit_confidence.RESULTS.read_text())
-    assert fit_confidence.made_page(page, results) == page
+    page = PAGE.read_text()
+    assert made_page(page) == page
