@@ -169,7 +169,7 @@ class Assessment:
     cause, title
         Id as in `trimtab.explain.causes`, and its display name.
     confidence
-        Probability, 0 to 1, that it is a cause of this incident; calibrated on simulated incidents.
+        Probability, 0 to 1, that it is a cause of this incident; calibrated on simulated sites.
     evidence
         In order of decreasing weight.
     because_of
