@@ -42,7 +42,7 @@ def causes_text() -> str:
     """
     lines = ["| cause | looked for | what would decide |", "|---|---|---|"]
     for cause in TABLE:
-        pieces = cause.assess(plain_context())
+        pieces = cause.evidence(plain_context())
         wanted = [piece.what for piece in pieces if piece.found is Found.NOT_AVAILABLE]
         wanted += ["the log book"] if any(piece.route is Route.LOG for piece in pieces) else []
         lines.append(
