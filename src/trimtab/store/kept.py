@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeV
 from trimtab.base.code_version import source_digest
 from trimtab.base.error import Message, UnreadableError, UsageError
 from trimtab.base.event import new_identifier
-from trimtab.base.plain import NotOfType, as_dict, as_list, packed, unpacked
+from trimtab.base.plain import NotOfType, as_dict, as_list, as_text, packed, unpacked
 from trimtab.base.run import Run, RunStatus
 from trimtab.base.units import plural
 
@@ -173,14 +173,13 @@ class KeptIncident:
     @property
     def chain_text(self) -> str | None:
         """Titles of the likeliest cause and what led to it; ``None`` where it is unexplained."""
-        listed = {
-            cause["id"]: cause for cause in map(as_dict, as_list(self.document.get("causes")))
-        }
+        causes = map(as_dict, as_list(self.document.get("causes")))
+        listed = {cause.get("id"): cause for cause in causes}
         titles: list[str] = []
         link = self.likeliest
-        while link and (title := str(link["title"])) not in titles:
+        while link and (title := as_text(link.get("title"))) is not None and title not in titles:
             titles.append(title)
-            link = listed.get(link.get("because_of"), {})
+            link = listed.get(link.get("because_of") or "", {})
         return ", because of ".join(titles) or None
 
 
