@@ -509,7 +509,7 @@ def _answered(context: Context) -> Evidence:
 
 CLIENT_NODE: Final = Cause(
     id="client-node",
-    title="client nodes: one bad, or others than before",
+    title="bad or changed client nodes",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
     acts_on=always_at("client"),
