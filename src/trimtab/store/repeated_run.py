@@ -58,7 +58,7 @@ def repeated_runs(
     """
     run = schema.run.c
 
-    def narrowed(query: Select[Any]) -> Select[Any]:
+    def narrowed(query: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
         query = between(of_site(query, schema.run, site), run.at, since, until)
         query = query if probe is None else query.where(run.probe == probe)
         return query if comparability is None else query.where(run.comparability == comparability)
