@@ -15,9 +15,8 @@ from trimtab.base.verdict import Interval
 NAMED: Final = 0.9
 """Confidence from which a cause is named; below, it is a suspicion and the incident unexplained.
 
-This is the start of the lowest confidence bin for which records of sites (`tests.worlds`) that were
-not used for fitting confirm the claimed probability within 7 points. Between 0.5 and 0.9 they have
-too few cases to confirm it.
+How much is true of what records of sites (`tests.worlds`) list at each confidence is in
+``docs/explaining.md``.
 """
 SAME_INCIDENT: Final = timedelta(days=1)
 """The most that the start of one incident may move between two analyses."""

@@ -64,11 +64,10 @@ NOT_OF_NAMES: Final = -1.5
 CALIBRATION: Final = (0.5, 1.0)
 """Intercept and slope of confidence = logistic(a + b x natural log odds).
 
-``scripts/score_worlds.py --fit`` gave (0.63, 1.00) on 80 records of sites in which a third of the
-faults have no cause (`tests.worlds`, seeds under 10,000), and (0.50, 0.92) to (0.67, 0.97) without
-an eighth of them, with one exception; it is rounded to the cautious side. An isotonic curve, and
-one with the shape, the routes and the number of causes assessed, were no better on records left
-out. Tested on other seeds in ``benchmarks/results/worlds.json``.
+Fitted on 80 records of an earlier generator, (0.63, 1.00), and rounded to the cautious side. An
+isotonic curve, and one with the shape, the routes and the number of causes assessed, were no better
+on records left out. ``scripts/score_worlds.py --fit`` fits it on records of `tests.worlds`; how
+much was true of what those list at each confidence is in ``benchmarks/results/worlds.json``.
 """
 
 
