@@ -59,7 +59,7 @@ def quota(d: Draft) -> None:
             Outcome(begin, end, 1.0, "failed", problem, ("ior", "ior-4m", "one-node"))
         )
 
-    d.add(None, begin, end, apply)
+    d.add("quota-reached", begin, end, apply, runs_tell=("problem",))
 
 
 def one_fills(d: Draft) -> None:

@@ -34,7 +34,7 @@ STATES: Final[dict[str, Cause]] = {
     "checksum_errors_total": "bad-checksums", "over the limit": "targets-over-limit",
 }  # fmt: skip
 PROBLEMS: Final[tuple[tuple[str, Cause], ...]] = (
-    ("No space left", "targets-over-limit"), ("name resolution", "launch-failure"),
+    ("Disk quota exceeded", "quota-reached"), ("No space left", "targets-over-limit"), ("name resolution", "launch-failure"),
     ("sbatch", "launch-failure"),
 )  # fmt: skip
 STATUSES: Final[dict[str, Cause]] = {"invalid_workload": "workload-mismatch"}

@@ -30,6 +30,7 @@ Cause = Literal[
     "workload-mismatch",
     "cached-read",
     "bad-checksums",
+    "quota-reached",
 ]
 CAUSES: Final[tuple[Cause, ...]] = get_args(Cause)
 

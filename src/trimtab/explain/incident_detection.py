@@ -34,6 +34,7 @@ from trimtab.explain.incident_hours import (
     when_text,
 )
 from trimtab.explain.lasting import (
+    between_recurring,
     is_of_losses,
     is_of_rate,
     lasting_losses,
@@ -441,8 +442,6 @@ def find_troubles(
     runs
         Every run, whatever its status: runs that failed, did not start, ran another workload or are
         not credible form incidents of their own.
-    limits
-        Limits of the site; ``None``: the defaults.
     timezone
         IANA name of the site's zone, for patterns by hour or weekday.
 
@@ -462,7 +461,7 @@ def find_troubles(
     spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs, apart)]
     spells += [*pooled(looked.together()), *_of_series(judged, looked, timezone)]
     losses = tuple(lasting_losses(runs, frames))
-    wide = [spell for each in judged for spell in lasting_spread(*each, limits.cov)]
+    wide = [*_wider(judged, spells, limits.cov)]
     spells = [spell for spell in spells if not is_of_rate(spell, losses, runs, frames)]
     spells += [*losses, *wide]
     dips_of: dict[SeriesKey, list[Spell]] = {}
@@ -479,6 +478,13 @@ def find_troubles(
         spells += unsteady(judgement, looked, low, taken, window_s=limits.window_s)
     spells += integrity(bad_checksums, now)
     return Troubles(merged(spells, frames, site=site, now=now), lone)
+
+
+def _wider(judged: Judged, spells: Sequence[Spell], goal: float) -> Iterator[Spell]:
+    """Yield the stretches in which a series scatters more, recurring hours left out."""
+    for judgement, frame in judged:
+        recurring = (spell for spell in spells if spell.key == judgement.key)
+        yield from lasting_spread(judgement, between_recurring(frame, recurring), goal)
 
 
 def _of_series(judged: Judged, looked: LookedSeries, timezone: str) -> Iterator[Spell]:

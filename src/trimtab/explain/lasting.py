@@ -68,6 +68,8 @@ def lasting_spread(judgement: SeriesJudgement, frame: pl.DataFrame, goal: float)
     finished runs. A block that holds a dip or the edge of a step is one outlier: medians of blocks
     are compared, those since a moment with up to eight weeks before it.
     """
+    if frame.is_empty():
+        return
     blocks = _Blocks.of(frame)
     begin, usual_from, known = None, 0, 0
     for now in range(1, len(blocks.spreads) + 1):
@@ -191,6 +193,21 @@ class _Blocks:
 
     def _interval(self, begin: int, end: int) -> Any:
         return cov_interval_of_history(np.concatenate(self.values[begin:end]).tolist())
+
+
+def between_recurring(frame: pl.DataFrame, spells: Iterable[Spell]) -> pl.DataFrame:
+    """Return the runs of a series outside the hours in which a trouble recurs.
+
+    Its hours are left out of the whole record: it may have begun days before it was recognised.
+    """
+    for recurs in (spell.recurs for spell in spells if spell.recurs is not None):
+        # A night that begins before midnight belongs to the day on which it began.
+        day = (
+            pl.col("at").dt.convert_time_zone(recurs.timezone).dt.offset_by(f"-{recurs.from_hour}h")
+        )
+        within = day.dt.hour() < len(recurs.hours)
+        frame = frame.filter(~(within & (day.dt.weekday() - 1).is_in(list(recurs.weekdays))))
+    return frame
 
 
 def without_absorbed(dips: Iterable[Spell], wide: Sequence[Spell]) -> list[Spell]:

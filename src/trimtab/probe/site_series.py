@@ -221,7 +221,7 @@ def _left_out(look: Keeping, probe: str, comparabilities: Sequence[str]) -> dict
 
 
 _LEFT_OUT: Final = {
-    "stored-twice": "stored twice, which count once (trimtab import warns same-result)",
+    "stored-twice": "stored twice, which count once",
     "no-time": "without a time (import their files again, with --timezone or --at)",
     "only-summaries": "with summaries alone (for several iterations run mdtest with -v)",
     "not-believed": "with figures that are not credible (trimtab show RUN says why)",
