@@ -34,8 +34,8 @@ STATES: Final[dict[str, Cause]] = {
     "checksum_errors_total": "bad-checksums", "over the limit": "targets-over-limit",
 }  # fmt: skip
 PROBLEMS: Final[tuple[tuple[str, Cause], ...]] = (
-    ("Disk quota exceeded", "quota-reached"), ("No space left", "targets-over-limit"), ("name resolution", "launch-failure"),
-    ("sbatch", "launch-failure"),
+    ("Disk quota exceeded", "quota-reached"), ("No space left", "targets-over-limit"),
+    ("name resolution", "launch-failure"), ("sbatch", "launch-failure"),
 )  # fmt: skip
 STATUSES: Final[dict[str, Cause]] = {"invalid_workload": "workload-mismatch"}
 _LABEL: Final = re.compile(r"\{.*")
