@@ -8,6 +8,7 @@
 # make bench-plans  what planning each policy costs for 298 OSTs with a month of actions; result beside it
 # make bench-import  what importing a year of results costs; result beside it
 # make bench-explain  what judging and explaining a year of 298 OSTs costs; result beside it
+# make score-worlds  what trimtab incidents finds and says on simulated records of sites, by family; ARGS="--before-after after" writes the result
 # make bench-growth  what a person waits for with 3 and 10 years, 5 sites, 1,000 OSTs, PostgreSQL; result beside it
 # make bench-dashboard  the API of the dashboard on a year of 298 OSTs, 50 viewers, beside plain SQL; result beside it
 # make bench-dashboard-abused  the same viewers beside one user who asks for all that takes long; result beside it
@@ -70,7 +71,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run check test test-programs test-python lint lint-python lint-rust bench bench-snapshot bench-follow bench-plans bench-import bench-explain bench-growth bench-dashboard bench-dashboard-abused bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
+.PHONY: run check test test-programs test-python lint lint-python lint-rust bench bench-snapshot bench-follow bench-plans bench-import bench-explain score-worlds bench-growth bench-dashboard bench-dashboard-abused bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
 .PHONY: live mutants mutants-core goldens
 .PHONY: purge-case reproduce bench-judge bench-tcpd soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
 .PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration bench-importers bench-incremental
@@ -145,6 +146,9 @@ bench-import: .venv/.core .venv/.dev
 
 bench-explain: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/explain_a_year.py $(ARGS)
+
+score-worlds: .venv/.core .venv/.dev
+	OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m scripts.score_worlds $(ARGS)
 
 bench-growth: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/growth.py $(ARGS)

@@ -1,6 +1,6 @@
 """What judging and explaining a year of one site costs: 298 OSTs, a probe an hour, a survey a day.
 
-A simulated month of a site of that size (``tests/incidents``: two faults, innocent events beside
+A simulated month of a site of that size (``tests/worlds``: two faults, innocent events beside
 them) is laid end to end until the year is full: 8,760 hourly runs, 365 surveys of 298 OSTs, 8,760
 snapshots of 298 targets. ``trimtab incidents``, ``judge`` and ``status`` run as a person would
 start them, on that store: from nothing, when nothing is new, and after a day of new runs.
@@ -25,6 +25,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.measured import measured_on  # noqa: E402 (the tree is on the path now)
-from tests.incidents.generate import make_world  # noqa: E402
-from tests.incidents.world import Incident, Spec  # noqa: E402
 from tests.support import kept_world  # noqa: E402
+from tests.worlds.of_clients import client_setting  # noqa: E402
+from tests.worlds.of_storage import silent  # noqa: E402
+from tests.worlds.steady import Befalls, steady_world  # noqa: E402
 
 from trimtab.base.event import new_identifier  # noqa: E402
 from trimtab.base.run import Run  # noqa: E402
@@ -53,16 +55,16 @@ from trimtab.store.store import Store  # noqa: E402
 RESULTS = Path(__file__).with_name("results")
 OSTS, DAYS, YEAR_DAYS = 298, 35, 365
 SITE = "scratch"
-INCIDENTS = (
-    Incident("configuration-change", 24.1, 120.0, 0.9),
-    Incident("target-silent", 12.0, 5.0, 0.9),
+FAULTS = (
+    Befalls(partial(client_setting, told="both"), 24.1, 120.0),
+    Befalls(partial(silent, how="hangs"), 12.0, 5.0),
 )
 SNAPSHOTS_OF_AN_INCIDENT = 33
 
 
 def prepare(path: Path | str, *, days: int = YEAR_DAYS, osts: int = OSTS, sites: int = 1) -> None:
     """Make the store of a year, or of more days, targets or sites."""
-    world = make_world(Spec(seed=7, days=DAYS, osts=osts, incidents=INCIDENTS))
+    world = steady_world(7, DAYS, *FAULTS, osts=osts, share=0.9, busy=True)
     with Store.open(path) as store:
         for number in range(1, sites + 1):
             name = SITE if number == 1 else f"{SITE}{number}"
@@ -75,11 +77,11 @@ def _fill(store: Store, name: str, site: int, world: Any, days: int) -> None:
     runs = [*map(kept_world.run_of(name), world.runs), *kept_world.surveys_of(name, world)]
     snapshots = [kept_world.snapshot_of(one) for one in world.snapshots]
     events = [kept_world.event_of(name, one) for one in world.events]
-    last = world.spec.start + timedelta(days=days)
+    last = world.begin + timedelta(days=days)
     with store._reading() as connection:
         runs_kept = connection.execute(select(func.max(schema.run.c.number))).scalar() or 0
     changes = store.changes_of(name, {str(one.at): one for one in snapshots})
-    for shift in _shifts(world.spec.start, last):
+    for shift in _shifts(world.begin, last):
         own = [run for run in runs if run.at is not None and run.at + shift < last]
         first = runs_kept + 1
         with store._writing() as connection:

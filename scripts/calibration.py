@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -47,11 +47,12 @@ Row = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many series of each case, windows of each COV cell, pairs of each ratio cell."""
+    """How many series of each case, windows or verdicts of each COV cell, pairs of each ratio."""
 
     years: int
     steps: int
     windows: int
+    verdicts: int
     pairs: int
 
 
@@ -63,9 +64,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--years", type=int, default=20)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--windows", type=int, default=4000)
+    parser.add_argument("--verdicts", type=int, default=600)
     parser.add_argument("--pairs", type=int, default=1000)
     wanted = parser.parse_args(arguments)
-    counts = Counts(wanted.years, wanted.steps, wanted.windows, wanted.pairs)
+    counts = Counts(wanted.years, wanted.steps, wanted.windows, wanted.verdicts, wanted.pairs)
     # A forked child of a process that has used Polars may hang on its locks.
     with ProcessPoolExecutor(wanted.jobs, mp_context=get_context("spawn")) as pool:
         for name in wanted.only or SECTIONS:
@@ -268,6 +270,13 @@ def cov_intervals(counts: Counts, pool: Executor) -> list[Row]:
     return _covered(intervals.cov_coverage, cells, counts.windows, pool)
 
 
+def cov_power(counts: Counts, pool: Executor) -> list[Row]:
+    """Return how often a goal is found to be met or missed, by autocorrelation and true COV."""
+    cells = [(phi, cov) for phi in intervals.POWER_PHIS for cov in intervals.POWER_COVS]
+    measure = partial(intervals.cov_power, count=counts.verdicts)
+    return _rows(pool.map(measure, *zip(*cells, strict=True)))
+
+
 def ratio_intervals(counts: Counts, pool: Executor) -> list[Row]:
     """Return how often the interval of a before/after ratio holds, by kind, runs and memory."""
     cells = [
@@ -285,7 +294,10 @@ def _covered(
     count: int,
     pool: Executor,
 ) -> list[Row]:
-    found = pool.map(partial(measure, count=count), *zip(*cells, strict=True))
+    return _rows(pool.map(partial(measure, count=count), *zip(*cells, strict=True)))
+
+
+def _rows(found: Iterable[intervals.Coverage | intervals.CovPower]) -> list[Row]:
     rows = []
     for one in found:
         row = asdict(one)
@@ -299,6 +311,7 @@ SECTIONS: dict[str, Callable[[Counts, Executor], list[Row]]] = {
     "habit_alarms": habit_alarms,
     "habit_steps": habit_steps,
     "cov_intervals": cov_intervals,
+    "cov_power": cov_power,
     "ratio_intervals": ratio_intervals,
 }
 

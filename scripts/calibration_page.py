@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from scripts.page_blocks import names_of, remade, write_or_check  # noqa: E402
-from tests.calibration import changes  # noqa: E402
+from tests.calibration import changes, intervals  # noqa: E402
 
 PAGES = (ROOT / "docs" / "calibration.md", ROOT / "benchmarks/reports/other-detectors.md")
 RESULTS = ROOT / "benchmarks" / "results"
@@ -219,6 +219,30 @@ def _short(share: float) -> str:
     return text if share >= 0.93 else f"**{text}**"
 
 
+def _cov_power() -> str:
+    rows = _rows("cov_power")
+    covs = sorted({row["cov"] for row in rows})
+    table = []
+    for phi in sorted({row["phi"] for row in rows}):
+        of_phi = {row["cov"]: row for row in rows if row["phi"] == phi}
+        days = sum(row["window_days"] for row in of_phi.values()) / len(of_phi)
+        for window, suffix in (("48 h", "_alone"), (f"{days:.1f} d", "")):
+            cells = [_sided(of_phi[cov], suffix) for cov in covs]
+            table.append((f"{phi:g}", window, *cells))
+    head = ("phi", "window", *(f"true {100 * cov:g} %" for cov in covs))
+    (count,) = {row["series"] for row in rows}
+    measured = _measured(_section("cov_power")).strip()
+    return _table(head, table) + f"\n{count} series in each cell. {measured}\n"
+
+
+def _sided(row: Row, suffix: str) -> str:
+    """Return the share on the true side of the goal; at the goal of both, which are errors."""
+    met, missed = (row[name + suffix] / row["series"] for name in ("met", "missed"))
+    if row["cov"] == intervals.GOAL:
+        return f"{100 * met:.1f} % met, {100 * missed:.1f} % missed"
+    return f"{100 * (met if row['cov'] < intervals.GOAL else missed):.0f} %"
+
+
 def _against(tier: str, tuned: str, *, of_all: bool) -> Callable[[], str]:
     """Return what makes one table: every noise by itself, or all together."""
 
@@ -369,6 +393,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "habit-alarms": _habit_alarms,
     "habit-steps": _habit_steps,
     "cov": lambda: _coverage("cov_intervals"),
+    "cov-power": _cov_power,
     "ratio": lambda: _coverage("ratio_intervals"),
     "against-defaults": _against("", "default", of_all=True),
     "against-confirmed": _against("confirmed", "all", of_all=True),

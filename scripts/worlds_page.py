@@ -1,52 +1,107 @@
-"""The scores on records of sites (`scripts.score_worlds`) as a table of a page."""
+"""What the page on explaining is made of: every cause, and the scores on records of sites."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-RESULTS: Final = Path(__file__).resolve().parent.parent / "benchmarks" / "results" / "worlds.json"
-BINS: Final = (0.2, 0.5, 0.65, 0.8, 0.9, 1.01)
+from scripts.page_blocks import remade
+from tests.explain.contexts import plain_context
+
+from trimtab.base.incident import NAMED, Found, Route
+from trimtab.explain.causes import TABLE
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS: Final = ROOT / "benchmarks" / "results" / "worlds.json"
+PAGE: Final = ROOT / "docs" / "explaining.md"
 
 
-def as_text(kept: dict[str, dict[str, Any]]) -> str:
-    """Return the sections of the results on the present version side by side, as Markdown."""
-    names = [name for name in kept if name.startswith("now")]
-    lines = [f"| | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
-    for title, figure in _ROWS:
-        lines.append(f"| {title} | {' | '.join(figure(kept[name]) for name in names)} |")
-    for index, (low, high) in enumerate(pairwise(BINS)):
-        cells = [kept[name]["calibration"][index] for name in names]
-        shown = " | ".join(f"{cell['true']} of {cell['n']}" for cell in cells)
-        lines.append(f"| true of what is listed at {low:.0%} to {min(high, 1):.0%} | {shown} |")
-    last = kept[names[-1]]
-    ranges = {name: kept[name]["seeds"] for name in names}
-    seeds = "; ".join(f"{name}: {first} to {end - 1}" for name, (first, end) in ranges.items())
-    return "\n".join(lines) + f"\n\nSeeds of {seeds}. {last['machine']}, {last['date']}.\n"
+def made_page(page: str) -> str:
+    """Return the page with its causes and scores made anew."""
+    made = {
+        "named": NAMED_TEXT,
+        "causes": causes_text(),
+        "worlds": as_text(json.loads(RESULTS.read_text())),
+    }
+    return remade(page, made)
 
 
-def _share(part: int, of: int) -> str:
-    return f"{part} of {of}" + (f" ({part / of:.0%})" if of else "")
+NAMED_TEXT: Final = f"""\
+From {NAMED:.0%} on a cause is named; below, the incident is **unexplained**, and what is left is a
+leading suspicion without a figure. How much is true of what is listed at which confidence stands
+under the table of [accuracy](#accuracy).
+"""
 
 
-def _middle(figure: dict[str, float] | None, unit: str) -> str:
-    return "none" if figure is None else f"{figure['median']:g}{unit}, {figure['p90']:g}{unit}"
+def causes_text() -> str:
+    """Return every cause with what is looked for and what would decide, as Markdown.
+
+    What is looked for is what it says that it cannot have of a record that holds nothing.
+    """
+    lines = ["| cause | looked for | what would decide |", "|---|---|---|"]
+    for cause in TABLE:
+        pieces = cause.evidence(plain_context())
+        wanted = [piece.what for piece in pieces if piece.found is Found.NOT_AVAILABLE]
+        wanted += ["the log book"] if any(piece.route is Route.LOG for piece in pieces) else []
+        lines.append(
+            f"| {cause.title} (`{cause.id}`) | {'; '.join(wanted)} | {cause.measurement} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
-_ROWS: Final[tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]] = (
-    ("sites, days", lambda r: f"{r['worlds']}, {r['days']:,}"),
-    ("faults found of those that an instrument notices",
-     lambda r: _share(r["found"], r["noticed"])),
-    ("first cause right, of found ones that the record tells of",
-     lambda r: _share(r["first"], r["told"])),
-    ("without a cause, and none named", lambda r: _share(r["unknown_unexplained"], r["unknown"])),
-    ("delay, median and 90 %", lambda r: _middle(r["delay_h"], " h")),
-    ("error of the effect (log), median and 90 %", lambda r: _middle(r["effect_error"], "")),
-    ("intervals of effects that hold the true one", lambda r: _share(*r["effect_covered"])),
-    ("incidents without a fault, a quiet month",
-     lambda r: f"{r['quiet']['a_month']:.2f} ({r['quiet']['incidents']} in "
-               f"{r['quiet']['months']:.0f} months)"),
-    ("of them with a cause named", lambda r: str(r["quiet"]["named"])),
+def as_text(sections: dict[str, dict[str, Any]]) -> str:
+    """Return the table of every section of the results, and how much is true of what is listed."""
+    parts = []
+    for name, section in sections.items():
+        seeds = f"{section['each']} worlds of each variant, seeds from {section['first_seed']}"
+        parts.append(f"**{name}** ({section['date']}, {seeds}, {section['machine']}):\n\n"
+                     f"{table(section)}\n\n{_calibration(section)}\n")  # fmt: skip
+    return "\n".join(parts)
+
+
+def table(results: dict[str, Any]) -> str:
+    """Return one row a family, as Markdown."""
+    rows = {**results["families"], "**all**": results["all"]}
+    titles = ["family", *(title for title, _ in _COLUMNS)]
+    lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
+    lines += [
+        "| " + " | ".join([name, *(cell(row) for _, cell in _COLUMNS)]) + " |"
+        for name, row in rows.items()
+    ]
+    return "\n".join(lines)
+
+
+def _calibration(section: dict[str, Any]) -> str:
+    cells = [f"{row['from']:.0%} to {row['to']:.0%}: {row['true']} of {row['n']}"
+             for row in section["calibration"] if row["n"]]  # fmt: skip
+    return "True of what is listed at " + "; ".join(cells) + "."
+
+
+def _share(part: str, of: str) -> Callable[[dict[str, Any]], str]:
+    def cell(row: dict[str, Any]) -> str:
+        return f"{row[part]}/{row[of]} ({row[part] / row[of]:.0%})" if row[of] else ""
+
+    return cell
+
+
+def _pair(name: str) -> Callable[[dict[str, Any]], str]:
+    return lambda row: "" if row[name] is None else "{:.3g}, {:.3g}".format(*row[name])
+
+
+_COLUMNS: Final[tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]] = (
+    ("worlds", lambda row: str(row["worlds"])),
+    ("found of noticed", _share("found", "noticed")),
+    ("told once", _share("once", "found")),
+    ("first cause of knowable", _share("first", "knowable")),
+    ("simple rule", _share("simple", "knowable")),
+    ("unexplained though knowable", _share("silent", "knowable")),
+    ("of unknowable left open", _share("unknown_left", "unknown")),
+    ("named wrongly", _share("named_wrongly", "named")),
+    ("calibration error", lambda row: "" if row["calibration_error"] is None
+     else f"{row['calibration_error']:.3f}"),
+    ("delay h: median, 90 %", _pair("delay_h")),
+    ("effect error: median, 90 %", _pair("effect_error")),
+    ("false incidents a month", lambda row: f"{row['false'] / max(row['months'], 1e-9):.2f}"),
 )  # fmt: skip

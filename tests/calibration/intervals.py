@@ -1,5 +1,6 @@
 """How often an interval holds what it is said to hold, on series whose truth is known."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -7,12 +8,15 @@ from datetime import timedelta
 import numpy as np
 from tests.calibration import series
 
-from trimtab.base.verdict import Interval
+from trimtab.base.site import LIMITS
+from trimtab.base.verdict import HistoryPoint, Interval, VerdictStatus
 from trimtab.judge.comparison import compare
 from trimtab.judge.comparison_result import Stretch
 from trimtab.judge.spread import cov_interval_of_history
+from trimtab.judge.variability import judge_history
 
 HOUR = timedelta(hours=1)
+_METRIC = "write_bandwidth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,62 @@ def cov_coverage(kind: str, n: int, phi: float, *, count: int, seed: int = 1) ->
         return cov_interval_of_history(values_of(kind, n, phi, rng).tolist())
 
     return _counted(interval, truth, (kind, n, phi, count), seed)
+
+
+POWER_PHIS = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9)
+POWER_COVS = (0.04, 0.05, 0.06, 0.08, 0.10, 0.12, 0.15)
+GOAL = 0.08
+"""The goal of a COV that verdicts are tried on."""
+
+
+@dataclass(frozen=True, slots=True)
+class CovPower:
+    """How often a goal of 8 % is found to be met or missed, by the true COV.
+
+    Attributes
+    ----------
+    phi, cov
+        Lag-1 autocorrelation and true COV of the noise.
+    series
+        That were tried: two weeks of hourly runs, at one level.
+    met, missed
+        Of them, over the window that autocorrelation asks for.
+    met_alone, missed_alone
+        Over the last 48 h alone.
+    window_days
+        Mean length of the window.
+    """
+
+    phi: float
+    cov: float
+    series: int
+    met: int
+    missed: int
+    met_alone: int
+    missed_alone: int
+    window_days: float
+
+
+def cov_power(phi: float, cov: float, *, count: int, seed: int = 1) -> CovPower:
+    """Return how often a COV is found to be on its side of the goal, log-normal noise."""
+    rng = np.random.default_rng([seed, round(1000 * phi), round(1000 * cov)])
+    asked, alone, days = Counter[VerdictStatus](), Counter[VerdictStatus](), 0.0
+    for _ in range(count):
+        values = series.lognormal(series.ar1(336, phi, rng), cov)
+        points = [
+            HistoryPoint(series.START + HOUR * place, _METRIC, float(value), False, f"run-{place}")
+            for place, value in enumerate(values)
+        ]
+        verdict, short = (
+            judge_history(points, metric=_METRIC, probe="probe", goal=GOAL, level_from=level_from)
+            for level_from in (series.START, None)
+        )
+        asked[verdict.status] += 1
+        alone[short.status] += 1
+        days += (verdict.window_s or LIMITS.window_s) / 86400
+    met, missed = VerdictStatus.MET, VerdictStatus.MISSED
+    of_both = asked[met], asked[missed], alone[met], alone[missed]
+    return CovPower(phi, cov, count, *of_both, days / count)
 
 
 def ratio_coverage(kind: str, n: int, phi: float, *, count: int, seed: int = 1) -> Coverage:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from scripts.calibration_page import pooled_alarms
 from tests.calibration.changes import HABIT_PHIS, speaks_against_ratio
+from tests.calibration.intervals import GOAL, POWER_COVS, POWER_PHIS
 from tests.calibration.patterns import HABITS
+from tests.support.counts import at_most
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +39,19 @@ def test_the_measured_rates_keep_what_the_page_claims(result):
     for row in result["cov_intervals"]["rows"]:
         if row["kind"] == "normal":
             assert row["held"] >= 0.93, row
+
+
+def test_the_measured_verdicts_keep_what_the_page_claims(result):
+    rows = {(row["phi"], row["cov"]): row for row in result["cov_power"]["rows"]}
+    assert len(rows) == len(POWER_PHIS) * len(POWER_COVS)
+    for (phi, cov), row in rows.items():
+        count = row["series"]
+        wrong = [
+            row[side] for side, false in (("met", cov >= GOAL), ("missed", cov <= GOAL)) if false
+        ]
+        assert max(wrong) <= at_most(0.025, count) * count, row
+        if phi <= 0.8 and cov in (0.05, 0.12):
+            assert row["met" if cov < GOAL else "missed"] >= 0.85 * count, row
 
 
 def test_the_measured_rates_keep_what_is_claimed_of_every_habit(result):

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
-from tests.incidents.generate import make_world
-from tests.incidents.world import START, Incident, Spec
 from tests.show.test_document import AT, LONG, target
 from tests.support.kept_world import keep_world
 from tests.support.screens import Lines, Screen, in_utc, too_wide
+from tests.worlds.of_clients import client_setting
+from tests.worlds.steady import START, Befalls, steady_world
 
 from trimtab.answers.page import (
     correlated_document,
@@ -61,8 +61,8 @@ CHANGED = START + timedelta(days=6.2)
 def screens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Screens]:
     """Yield all screens of nine days of a small site, checksums turned on."""
     directory = tmp_path_factory.mktemp("screens")
-    change = Incident("configuration-change", 6.1, None, 0.9, "checksums")
-    world = make_world(Spec(seed=11, days=9, osts=4, incidents=(change,)))
+    change = Befalls(partial(client_setting, told="both"), 6.1)
+    world = steady_world(11, 9, change, osts=4, share=0.5)
     for run in world.runs:
         # The last bits differ from processor to processor, and intervals are seeded by the values.
         run["values"] = {metric: float(round(value)) for metric, value in run["values"].items()}

@@ -15,17 +15,10 @@ from tests.explain.contexts import hours, plain_context
 
 from trimtab.base.error import Message, code_of
 from trimtab.base.incident import Found, Route
+from trimtab.explain.breadth import Breadth, breadth
 from trimtab.explain.context import READINGS, SETTINGS, SURVEYS, Telemetry
-from trimtab.explain.contrast import (
-    MOST,
-    Breadth,
-    Sign,
-    between_targets,
-    breadth,
-    expected,
-    in_time,
-    presence,
-)
+from trimtab.explain.contrast import MOST, Sign, between_targets, expected, in_time, presence
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import CLIENTS, MDTS, OSTS, SERVERS, observe
 
 # Readings as values and rates: labels folded, resets and gaps respected, reasons given.
@@ -246,7 +239,7 @@ def test_without_counters_it_is_that_of_the_drives_life() -> None:
 
 # Weights: their sign, their bounds, and that noise weighs nothing on average.
 
-SIGN = Sign("x", Route.LOG, "something")
+SIGN = Sign("x", Route.LOG, "something", view=View.LOG)
 
 
 def hourly_frame(good: list[float], bad: list[float], *, targets: int = 1) -> pl.DataFrame:
@@ -290,7 +283,9 @@ def test_a_rise_that_does_not_matter_tells_against() -> None:
 def test_what_was_there_all_along_weighs_nothing_and_says_so() -> None:
     always = in_time(hourly_frame([0.8] * 48, [0.8] * 48), present_from=0.75)
     assert (always.weight, always.throughout) == (0.0, True)
-    piece = Sign("fullness", Route.TIME, "fullness", "used_bytes", "1").of(always)
+    piece = Sign("fullness", Route.TIME, "fullness", "used_bytes", "1", view=View.TARGETS).of(
+        always
+    )
     assert piece.found is Found.NEUTRAL
     assert piece.throughout
     assert presence(hourly_frame([1.0] * 48, [1.0] * 48)).throughout
@@ -410,5 +405,5 @@ def test_figures_that_read_the_same_are_no_evidence() -> None:
     )  # fmt: skip
     contrast = in_time(hourly_frame)
     assert contrast.weight > 0.5
-    piece = Sign("share", Route.TIME, "share", unit="1").of(contrast)
+    piece = Sign("share", Route.TIME, "share", unit="1", view=View.PROBE).of(contrast)
     assert (piece.found, piece.weight) == (Found.NEUTRAL, 0.0), piece.what

@@ -184,6 +184,46 @@ def test_a_smaller_incident_of_the_same_day_does_not_hide_a_loss() -> None:
     assert text.startswith("shared read bandwidth -30 % since 2026-03-05; next: trimtab explain")
 
 
+def of_tasks(tasks: int, levels: list[tuple[int, float]]) -> SeriesJudgement:
+    """Return a series of a probe that has another one, with other tasks."""
+    series = judged("scale", levels)
+    key = replace(series.key, comparability=f"{tasks:04}" * 8, apart=f"tasks {tasks:,}")
+    return replace(series, key=key)
+
+
+def test_an_incident_of_one_series_of_a_probe_does_not_hide_the_loss_of_another() -> None:
+    """Both were one by probe and metric: the smaller loss was told, the larger one counted."""
+    few = of_tasks(512, [(72, 1e9), (72, 0.85e9)])
+    many = of_tasks(4096, [(72, 1e9), (72, 0.1e9)])
+    known = an_incident(
+        effect=0.85, probe="scale", metric="read_bandwidth", level_now=level_now(few),
+        series=few.key.id, name="scale read bandwidth (tasks 512)",
+        summary="since 2026-03-05 00:00 UTC: scale read_bandwidth (tasks 512) 15 % lower",
+    )  # fmt: skip
+    text = answer(few, many, STEADY, incidents=(known,), searched=True)
+    assert text.startswith("scale read bandwidth (tasks 4,096) -90 % since 2026-03-05; next: ")
+    assert "Also: scale read bandwidth (tasks 512) -15 % since 2026-03-05 (lasting inc" in text
+    assert "1 other series unchanged" in text
+    stored_earlier = replace(known, series=None, name="")
+    assert "scale read bandwidth -15 %" in answer(few, incidents=(stored_earlier,))
+
+
+def test_a_series_that_is_named_anew_is_still_the_one_of_its_incident() -> None:
+    few = of_tasks(512, [(72, 1e9), (72, 0.85e9)])
+    known = an_incident(
+        effect=0.85, probe="scale", metric="read_bandwidth", level_now=level_now(few),
+        series=few.key.id, name="scale read bandwidth",
+    )  # fmt: skip
+    assert "series" not in answer(few, incidents=(known,), searched=True)
+
+
+def test_series_of_two_sites_are_different_ones() -> None:
+    here, there = (replace(WORSE, key=replace(WORSE.key, site=site)) for site in ("alpha", "omega"))
+    first = SiteStanding("alpha", series=(here,), verdicts=())
+    second = SiteStanding("omega", series=(replace(there, changes=()),), verdicts=())
+    assert "1 other series" in headline(first, second)
+
+
 def test_of_several_sites_the_worst_is_named() -> None:
     small = SiteStanding("alpha", incidents=(an_incident(site="alpha", effect=0.9),), searched=True)
     large = SiteStanding("omega", incidents=(an_incident(site="omega", effect=0.6),), searched=True)

@@ -7,20 +7,25 @@ from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
 from inspect import getsource
+from itertools import chain, combinations
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.explain.causes.contexts import context as causes_context
+from tests.explain.causes.contexts import space
 from tests.explain.contexts import hours, plain_context, plain_incident
 
 from trimtab.base.error import Message
 from trimtab.base.incident import NAMED, Evidence, IncidentState, Route, Shape
 from trimtab.base.series import SeriesKey
-from trimtab.explain.causes import TABLE, target_space
+from trimtab.explain.causes import TABLE, open_targets
 from trimtab.explain.context import Cause
 from trimtab.explain.contrast import Sign
-from trimtab.explain.explanation import conclude, confidence, explain, rank, ranked_for, weigh
+from trimtab.explain.explanation import conclude, confidence, explain, rank, ranked_for
+from trimtab.explain.sight import View
+from trimtab.explain.weighing import weigh
 
 
 def cause(name: str, *, prior: float = 0.05, brings_about: tuple[str, ...] = ()) -> Cause:
@@ -28,7 +33,7 @@ def cause(name: str, *, prior: float = 0.05, brings_about: tuple[str, ...] = ())
 
 
 def piece(weight: float, route: Route = Route.TIME, **more: Any) -> Evidence:
-    return Sign("seen", route).weighed("seen", weight, **more)
+    return Sign("seen", route, view=View.PROBE).weighed("seen", weight, **more)
 
 
 def test_pieces_of_one_route_count_less_and_less() -> None:
@@ -136,19 +141,74 @@ def test_every_cause_is_told_of_exactly_once(evidence: list[list[Evidence]]) -> 
     assert result.deciding
 
 
-def unassessed(reason: Message) -> list[Cause]:
+def unassessed(*reasons: Message, likeliest: Cause | None = None) -> list[Cause]:
     """Return two causes, the likelier of which lacks what it takes."""
-    evidence = (Sign("x", Route.TIME).not_available(reason),)
-    return [Cause("a", "the first cause", 0.1, lambda _: evidence, "look at SITE"), cause("b")]
+    evidence = tuple(Sign("x", Route.TIME, view=View.PROBE).not_available(why) for why in reasons)
+    first = likeliest or Cause("a", "the first cause", 0.1, lambda _: (), "look at SITE")
+    return [replace(first, assess=lambda _: evidence), cause("b", prior=1e-6)]
 
 
 def test_without_any_evidence_it_is_unexplained_and_says_what_is_missing() -> None:
     result = explain(plain_context(), table=unassessed(Message("no-survey", "no survey")))
     assert result.unexplained
     assert [candidate.cause for candidate in result.not_assessed] == ["a", "b"]
-    assert result.deciding.code == "not-assessed"
-    for part in ("the first cause", "no survey", "look at s"):
+    assert result.deciding.code == "survey-targets"
+    for part in ("the first cause", "no survey", "trimtab survey s"):
         assert part in result.deciding
+    assert "look at s" not in result.deciding
+
+
+MISSING = {
+    "snapshots": Message("no-snapshots", "no snapshot in these hours"),
+    "names": Message("name-missing", "no snapshot contains used_bytes"),
+    "surveys": Message("no-survey", "no surveys of single targets"),
+    "log": Message("log-empty", "the log book is empty"),
+    "runs": Message("too-few-runs", "too few runs"),
+}
+COMMANDS = {
+    "snapshots": "trimtab watch s", "names": "trimtab watch s", "surveys": "trimtab survey s",
+    "log": "trimtab event add s", "runs": "trimtab event add s",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("likeliest", TABLE, ids=lambda row: row.id)
+def test_no_experiment_is_advised_for_a_cause_that_could_not_be_assessed(likeliest: Cause) -> None:
+    experiments = [
+        text.replace("SITE", "s")
+        for row in TABLE
+        for text in (row.measurement, *dict(row.measurement_where).values())
+    ]
+    subsets = chain.from_iterable(combinations(MISSING, count) for count in range(1, 6))
+    for missing in subsets:
+        reasons = [MISSING[instrument] for instrument in missing]
+        table = unassessed(*reversed(reasons), likeliest=likeliest)
+        gathered = [(row, row.assess(plain_context())) for row in table]
+        for incident in (plain_incident(), plain_incident(**OPEN)):
+            deciding = conclude(incident, gathered).deciding
+            assert COMMANDS[missing[0]] in deciding, missing
+            assert likeliest.title in deciding
+            assert not [text for text in experiments if text in deciding]
+
+
+def test_the_step_serves_most_of_the_causes_that_could_not_be_assessed() -> None:
+    sign = Sign("x", Route.TIME, view=View.PROBE)
+
+    def blind(name: str, *missing: str) -> Cause:
+        pieces = tuple(sign.not_available(MISSING[instrument]) for instrument in missing)
+        return replace(cause(name), assess=lambda _: pieces)
+
+    table = [blind("a", "snapshots"), blind("b", "surveys"), blind("c", "log", "surveys")]
+    deciding = explain(plain_context(), table=table).deciding
+    assert deciding.code == "survey-targets"
+    assert "not assessed: b, c (no surveys of single targets)" in deciding
+
+
+def test_an_imported_list_of_full_targets_is_no_snapshot_of_the_others() -> None:
+    result = explain(causes_context(space(0.6)))
+    assert result.deciding.code == "complete-snapshots"
+    assert "trimtab watch scratch" in result.deciding
+    assert "no snapshot contains" in result.deciding
+    assert "See which targets" not in result.deciding
 
 
 OPEN = {"state": IncidentState.OPEN, "until": None}
@@ -158,8 +218,10 @@ SLOW = {"targets": ("OST0002",), **OPEN}
 @pytest.mark.parametrize(
     ("incident", "site", "advised"),
     [
-        (OPEN, {}, "take one while it lasts: trimtab snapshot s"),
-        (OPEN, {"has_site_file": False}, "trimtab event add s --kind config-change --at "),
+        (OPEN, {}, "take snapshots while it lasts: trimtab watch s (trimtab snapshot s takes"),
+        ({}, {}, "take snapshots from now on: trimtab watch s; for this one, log what changed"),
+        (OPEN, {"has_site_file": False}, "write a site file (trimtab init PATH --out FILE)"),
+        ({}, {"has_site_file": False}, "trimtab event add s --kind config-change --at "),
         ({}, {}, "trimtab import FILE"),
         (SLOW, {}, "(trimtab survey s --target OST0002)"),
         (SLOW, {"home": {"OST0002": "oss1"}}, "(trimtab survey s --server --target OST0002)"),
@@ -177,10 +239,12 @@ def test_what_is_advised_fits_what_the_site_has(
 
 
 def test_closed_targets_are_opened_only_where_some_are_closed() -> None:
-    sentences = dict(target_space.FEW_TARGETS_OPEN.measurement_where)
-    assert target_space.FEW_TARGETS_OPEN.deciding([]) not in sentences.values()
-    closed = Sign("closed-now", Route.EXPECTED, "closed").weighed("3 of 8 are closed", 1.0)
-    assert target_space.FEW_TARGETS_OPEN.deciding([closed]) == sentences["closed-now"]
+    sentences = dict(open_targets.FEW_TARGETS_OPEN.measurement_where)
+    assert open_targets.FEW_TARGETS_OPEN.deciding([]) not in sentences.values()
+    closed = Sign("closed-now", Route.EXPECTED, "closed", view=View.TARGETS).weighed(
+        "3 of 8 are closed", 1.0
+    )
+    assert open_targets.FEW_TARGETS_OPEN.deciding([closed]) == sentences["closed-now"]
 
 
 def test_the_two_likeliest_are_held_against_each_other() -> None:
@@ -211,7 +275,7 @@ def test_circumstances_without_a_sign_of_the_mechanism_name_no_cause() -> None:
     of_loops = replace(cause("loops"), signs=("loops",))
     circumstances = [piece(0.6), piece(0.9, Route.RUNS), piece(-0.3, Route.LOG)]
     assert weigh(of_loops, circumstances).evidence_weight == pytest.approx(-0.3)
-    sign = Sign("loops", Route.TIME).weighed("loops", 0.5)
+    sign = Sign("loops", Route.TIME, view=View.TARGETS).weighed("loops", 0.5)
     assert weigh(of_loops, [*circumstances, sign]).evidence_weight > 1
     # A standing condition has no beginning: what misses its expectation is listed.
     assert weigh(of_loops, circumstances, has_beginning=False).evidence_weight > 0.5
@@ -282,6 +346,8 @@ def test_a_slow_run_among_other_signs_is_not_a_single_one() -> None:
 
 def test_what_is_in_force_is_not_advised() -> None:
     loops = next(each for each in TABLE if each.id == "allocator-loops")
-    skipped = Sign("thresholds-in-force", Route.EXPECTED).weighed("c1 25, c2 25, c3 5", -0.6)
+    skipped = Sign("thresholds-in-force", Route.EXPECTED, view=View.SETTINGS).weighed(
+        "c1 25, c2 25, c3 5", -0.6
+    )
     assert "Raise mb_c2" in loops.deciding([])
     assert "Raise mb_c2" not in loops.deciding([skipped])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -17,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.explain.contexts import hours, plain_context, plain_incident
 from tests.explain.worlds import WorldSource, incidents_of, known_of
-from tests.incidents.generate import make_world
-from tests.incidents.world import Incident as Fault
-from tests.incidents.world import Site, Spec, World
 from tests.support.small_site import SITE, SmallSite, hour
+from tests.worlds.of_storage import failover
+from tests.worlds.steady import Befalls, steady_world
+from tests.worlds.world import World
 
 from trimtab.base.incident import NAMED, Incident, Shape
 from trimtab.base.run import Run
@@ -273,18 +272,14 @@ def test_series_of_one_probe_are_named_by_what_tells_them_apart(tmp_path: Path) 
 
 # A whole site result: what is loaded, one moment, and what was wrong all along.
 
-
-def world_of(spec: Spec) -> World:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of the generator's own arithmetic
-        return make_world(spec)
+ONCE = 10**6
+"""Hours between trims, longer than any record: it trims on the first day alone."""
 
 
 @cache
 def failed_over() -> tuple[World, Known]:
     """Two weeks of a small site whose servers bind its probe; one failed over on the eighth day."""
-    fault = Fault("failover", 8.0, 30.0, 1.0)
-    world = world_of(Spec(5, days=14, osts=8, incidents=(fault,), site=Site(bound_by="servers")))
+    world = steady_world(5, 14, Befalls(failover, 8.0, 30.0))
     return world, known_of(world)
 
 
@@ -356,9 +351,8 @@ def test_a_moment_at_the_very_beginning_and_end() -> None:
 
 @pytest.mark.calibration
 @pytest.mark.parametrize("stopped", [True, False])
-def test_a_site_that_never_trimmed_has_that_as_a_standing_condition(stopped: bool) -> None:
-    site = Site(bound_by="clients", fullness=0.6, trim_every_h=None if stopped else 24.0)
-    world = world_of(Spec(6, days=35, osts=8, site=site))
+def test_a_site_that_trims_no_more_has_that_as_a_standing_condition(stopped: bool) -> None:
+    world = steady_world(6, 35, share=0.5, trim_every_h=ONCE if stopped else 24)
     conditions = standing_of(known_of(world), WorldSource(world))
     standing = {condition.cause: condition for condition in conditions}
     assert ("trim-overdue" in standing) == stopped

@@ -1,6 +1,6 @@
 """Simulated worlds brought to what explaining is given: known facts, and a source of snapshots.
 
-The worlds of `tests.incidents` are plain values that know nothing of the program; this is the
+The worlds of `tests.worlds` are plain values that know nothing of the program; this is the
 only place where both meet.
 """
 
@@ -12,18 +12,20 @@ from datetime import datetime
 from typing import Any
 
 import polars as pl
-from tests.incidents.world import World
 from tests.support.kept_world import event_of
+from tests.worlds.world import World
 
-from trimtab.base.incident import Incident
+from trimtab.base.failure import failure_of
+from trimtab.base.incident import Evidence, Incident
 from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.series import SeriesKey
 from trimtab.base.site import SiteLimits
 from trimtab.base.site_hardware import Figure, Hardware, Parity
 from trimtab.explain.context import READINGS, SETTINGS, SURVEYS, CpuProfile, RunFact, Telemetry
+from trimtab.explain.explanation import gather
 from trimtab.explain.failed_run import BadChecksums
 from trimtab.explain.incident_detection import find_troubles
-from trimtab.explain.site_explanation import Known
+from trimtab.explain.site_explanation import Known, context_of
 from trimtab.judge.series_analysis import judge_series
 
 _SERIES_COLUMNS: dict[str, Any] = {
@@ -62,7 +64,7 @@ class WorldSource:
 
 def known_of(world: World) -> Known:
     """Return all that is known of a world, beside its snapshots."""
-    runs = tuple(_run_fact(run) for run in world.runs)
+    runs = tuple(map(_run_fact, _once(world.runs)))
     times = [run.at for run in runs]
     ends = [run.until or run.at for run in runs]
     limits = world.site["limits"]
@@ -136,15 +138,13 @@ def series_of(world: World, runs: Sequence[RunFact]) -> Mapping[SeriesKey, pl.Da
     }
 
 
-def incidents_of(
-    world: World, known: Known, bad_checksums: Iterable[BadChecksums] | None = None
-) -> tuple[Incident, ...]:
+def incidents_of(world: World, known: Known) -> tuple[Incident, ...]:
     """Return the incidents that are found in a world, the latest first."""
     return find_troubles(
         [judge_series(frame, key) for key, frame in known.series.items()],
         known.series,
         known.surveys,
-        tuple(_bad_checksums(world) if bad_checksums is None else bad_checksums),
+        tuple(BadChecksums(*row) for row in world.bad_checksums),
         site=known.site,
         now=known.now,
         runs=known.runs,
@@ -152,17 +152,31 @@ def incidents_of(
     ).incidents
 
 
-def _bad_checksums(world: World) -> Iterator[BadChecksums]:
-    before: dict[str, float] = {}
-    for snapshot in world.snapshots:
-        for name, host in snapshot["hosts"].items():
-            count = host["readings"].get("checksum_errors_total")
-            if not isinstance(count, (int, float)):
-                continue
-            grown = count - before.get(name, count)
-            before[name] = count
-            if grown > 0:
-                yield BadChecksums(snapshot["at"], name, int(grown))
+Gathered = tuple[tuple[Incident, tuple[tuple[str, tuple[Evidence, ...]], ...]], ...]
+"""Incidents, each with the evidence of every cause."""
+
+
+def gathered_of(incidents: Sequence[Incident], known: Known, source: WorldSource) -> Gathered:
+    """Return each incident with the evidence of every cause."""
+    return tuple(
+        (
+            incident,
+            tuple(
+                (cause.id, evidence)
+                for cause, evidence in gather(context_of(incident, known, source, others=incidents))
+            ),
+        )
+        for incident in incidents
+    )
+
+
+def _once(runs: Iterable[Any]) -> list[Any]:
+    """Return runs without those that repeat one under another id, as the store has them."""
+    once: dict[tuple[Any, ...], Any] = {}
+    for run in runs:
+        values = tuple(sorted(run["values"].items()))
+        once.setdefault((run["probe"], run["at"], run["until"], run["status"], values), run)
+    return list(once.values())
 
 
 def _run_fact(run: Mapping[str, Any]) -> RunFact:
@@ -173,6 +187,7 @@ def _run_fact(run: Mapping[str, Any]) -> RunFact:
         tails=run["tails"], disbelieved=tuple(run["disbelieved"]), problem=run["problem"],
         hosts=tuple(run["hosts"]), bytes_written=run["bytes_written"],
         bytes_read=run["bytes_read"], nodes=run["nodes"], tasks=run["tasks"],
+        failure=None if run["status"] == "ok" else failure_of(run["problem"]),
     )  # fmt: skip
 
 

@@ -226,11 +226,40 @@ def test_an_unfinished_run_is_no_short_time():
 
 
 def test_a_series_that_drifts_slowly_has_few_independent_runs():
-    verdict = history(points(1 + 0.05 * (i // 12 % 2) for i in range(48)))
+    verdict = history(points(1 + 0.15 * (i // 6 % 2) for i in range(96)), window_s=96 * HOUR_S)
     assert (verdict.status, verdict.reason.code) == (CANNOT_TELL, "goal-in-interval")
     *_, runs, independent = numbers(verdict.reason)
-    assert runs == 48
-    assert independent < 24
+    assert runs == 96
+    assert independent < 48
+
+
+@pytest.mark.parametrize(
+    ("values", "unfinished", "why"),
+    [
+        ([1 + 0.05 * (i // 12 % 2) for i in range(48)], (), "autocorrelated"),
+        (with_cov(48, 0.02), {7}, "outliers"),
+    ],
+)
+def test_an_interval_that_says_nothing_is_not_printed(values, unfinished, why):
+    """Such as 7 to 502 %: the words give how many independent runs there are, JSON the ends."""
+    verdict = history(points(values, unfinished=unfinished))
+    interval = present(verdict.cov_interval)
+    assert interval.high > 8 * interval.low
+    assert (verdict.status, verdict.reason.code) == (CANNOT_TELL, "too-few-independent-runs")
+    assert numbers(verdict.reason) == [48, 2, *((1, 0) if unfinished else ())]
+    assert why in verdict.reason
+    assert "%" not in verdict.reason
+
+
+def test_a_wide_interval_on_one_side_of_the_goal_gives_its_near_end():
+    drifting = [1 + 0.05 * (i // 12 % 2) for i in range(48)]
+    missed, met = (history(points(drifting), goal=goal) for goal in (0.001, 5.0))
+    assert (missed.status, missed.reason.code) == (MISSED, "goal-missed")
+    assert (met.status, met.reason.code) == (MET, "goal-met")
+    low, high = present(missed.cov_interval).low, present(met.cov_interval).high
+    assert numbers(missed.reason)[1] == pytest.approx(100 * low, rel=0.01)
+    assert numbers(met.reason)[1] == pytest.approx(100 * high, rel=0.01)
+    assert " to " not in missed.reason + met.reason
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import insert
-from tests.incidents.world import World
+from tests.worlds.world import World
 
 from trimtab.base.event import Event, EventKind, new_identifier
 from trimtab.base.run import Run, RunStatus, Sample

@@ -1,291 +1,271 @@
-"""A site that is drawn from a seed, and its hours before anything goes wrong.
-
-The rules are of effects, not of mechanisms: what an instrument shows is drawn as people have
-reported it. `tests.incidents` simulates mechanisms; neither knows of the other.
-"""
+"""How a site is built and run: drawn once a world, before anything goes wrong in it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import hashlib
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
-from zlib import crc32
+from typing import Literal
 
 import numpy as np
-from numpy.random import Generator
-from numpy.typing import NDArray
+from tests.worlds.world import SiteFacts
 
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-START = datetime(2025, 1, 6, tzinfo=UTC)
-"""A Monday."""
-SELDOM_THERE = (
-    "concurrent_jobs", "free_extent_mean_bytes", "drive_percentage_used", "inodes_free",
-    "last_trim_at", "bytes_discarded_total", "drive_write_amplification", "server_cpu_fraction",
-    "network_bytes_total", "allocator_useless_loops_total", "client_bytes_read_total",
-    "metadata_operations_total", "checksum_errors_total", "bytes_written_total",
-)  # fmt: skip
-"""Each is missing at a quarter of the sites."""
+MIB = 2**20
+TB = 1e12
+Interval = tuple[float, float]
+"""Begin and end, hours since the start of the record."""
+LogBook = Literal["kept", "one-line", "none", "unrelated", "late", "wrong-hour"]
 
 
-def stream(seed: int, *names: object) -> Generator:
-    """Return a generator for one purpose, so that no draw depends on another."""
-    return np.random.default_rng([seed, crc32(repr(names).encode())])
+def stream(*purpose: object) -> np.random.Generator:
+    """Return the random numbers of one purpose: those of another never change them."""
+    digest = hashlib.blake2b(repr(purpose).encode(), digest_size=16).digest()
+    return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
-@dataclass(frozen=True)
-class Site:
-    """What is fixed at a site.
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One scheduled benchmark.
 
     Attributes
     ----------
-    probe_every_h
-        Between two runs of the main probe; ``second_every_h`` of the other one, 0: none.
-    headroom
-        What the targets carry together over what the probe's nodes ask for.
-    sigma, phi
-        Scatter of log bandwidth from run to run, and its correlation from hour to hour.
-    unfinished
-        Share of runs that do not finish though nothing is wrong.
-    snapshot_every_h
-        0: the site has runs and a log book only, as an imported record has.
-    log
-        ``kept``: people write down most of what they do; ``some``: one event in all, as an import
-        leaves it; ``none``.
-    journal
-        Whether trims and closings write themselves down.
+    kind
+        ``ior`` writes and reads on all open targets, ``fio`` on four from one node; ``mdtest``
+        creates, stats and removes files; ``lnet_selftest`` measures the network alone.
+    burst
+        Runs of one occasion, five minutes apart.
+    per_node
+        Factor on the speed of a node: series of one site that differ by one setting.
+    """
+
+    name: str
+    kind: str
+    every_h: float
+    first_h: float
+    burst: int
+    nodes: int
+    tasks: int
+    per_node: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A file system and the way it is run.
+
+    Attributes
+    ----------
+    share
+        What the main probe's clients can move over what all targets can: the probe is bound by
+        its clients well under 1, by the servers over 1.
+    sigma, phi, dof
+        Scatter of the logarithm of a run, correlation of neighbouring runs, and degrees of freedom
+        of Student's t that it is drawn from.
+    dip_rate, fail_rate, unfinished_rate
+        Shares of runs that are slow, fail or do not end though nothing is wrong.
+    second_type
+        Speed of the second node type that half of the runs get; 1: there is none.
+    roams
+        Whether each run gets other nodes of the pool.
+    load, rhythm, weekend
+        Users' bytes as a share of the targets' speed; amplitude over the day; factor on weekends.
+    margin
+        Write amplification from which the drives and no longer the servers are the limit.
     missing
-        Telemetry names that this site does not collect; ``settings`` is one.
+        Names that this site does not collect; also ``settings`` and ``hosts`` (of runs).
+    busy
+        Whether innocent things happen: big jobs, harmless changes, moved probes, reboots.
     """
 
     seed: int
+    name: str
+    start: datetime
     hours: int
     osts: int
+    per_server: int
     mdts: int
-    pool: int
-    nodes: int
-    flash: bool
-    probe_every_h: int
-    second: str
-    second_every_h: int
-    network_every_h: int
+    capacity_bytes: float
+    target_write: float
+    target_read: float
+    share: float
+    probes: tuple[Probe, ...]
     survey_every_h: int
-    headroom: float
+    survey_sigma: float
+    snapshot_every_h: int
+    missing: frozenset[str]
+    log_book: LogBook
+    journal: bool
     sigma: float
     phi: float
-    unfinished: float
-    snapshot_every_h: int
-    snapshots_from_h: int
-    trim_every_h: int
-    log: str
-    journal: bool
-    missing: frozenset[str]
-    old_allocator: bool
-    checksums: bool
+    dof: float
+    dip_rate: float
+    fail_rate: float
+    unfinished_rate: float
+    second_type: float
+    roams: bool
+    load: float
+    rhythm: float
+    weekend: float
     fullness: float
-    start: datetime = START
+    fill_per_day: float
+    purge_every_h: int
+    limit: float
+    trim_every_h: int
+    margin: float
+    allocator: Literal["old", "new"]
+    holidays: tuple[Interval, ...]
+    maintenance: tuple[Interval, ...]
+    gaps: tuple[Interval, ...]
+    snapshot_gaps: tuple[Interval, ...]
+    duplicates: float
+    busy: bool
 
     @property
     def servers(self) -> int:
-        """Number of OSS; two targets each."""
-        return (self.osts + 1) // 2
+        """Number of OSSs."""
+        return -(-self.osts // self.per_server)
+
+    @property
+    def main(self) -> Probe:
+        """The probe that writes and reads on all targets."""
+        return self.probes[0]
+
+    @property
+    def home(self) -> np.ndarray:
+        """Server of each target when all is well."""
+        return np.arange(self.osts) // self.per_server
 
     def at(self, hour: float) -> datetime:
-        """Return the time of an hour of the record."""
+        """Return the time of an hour, to the second."""
         return self.start + timedelta(seconds=round(hour * 3600))
 
-    def ost(self, number: int) -> str:
-        """Return the name of a target."""
-        return f"OST{number:04x}"
-
-    def server(self, number: int) -> str:
-        """Return the name of a server."""
-        return f"oss{number + 1:02d}"
-
-
-def draw_site(seed: int) -> Site:
-    """Return the site of a seed."""
-    rng = stream(seed, "site")
-    days = float(
-        rng.uniform(
-            *((20, 45), (45, 120), (120, 365), (365, 1095))[
-                rng.choice(4, p=(0.35, 0.4, 0.17, 0.08))
-            ]
+    def quiet(self, hour: float, margin_h: float = 0.0) -> bool:
+        """Return whether no runs are made around an hour: a maintenance or a gap."""
+        return any(
+            begin - margin_h <= hour < end + margin_h for begin, end in self.maintenance + self.gaps
         )
-    )
-    every = int(rng.choice((1, 2, 3, 4, 6, 12), p=(0.4, 0.15, 0.15, 0.1, 0.15, 0.05)))
-    if days > 200:
-        every = max(every, 3)
-    flash = bool(rng.random() < 0.85)
-    imported = bool(rng.random() < 0.12)
-    snapshots = 0 if imported else int(rng.choice((1, 4, 6, 12, 24), p=(0.2, 0.5, 0.1, 0.1, 0.1)))
-    hours = int(days * 24)
-    late = not imported and (days > 200 or rng.random() < 0.15)
-    missing = {name for name in SELDOM_THERE if rng.random() < 0.25}
-    if rng.random() < 0.15:
-        missing.add("settings")
-    if stream(seed, "LNet").random() < 0.4:
-        missing.add("network_errors_total")
-    pool = int(rng.choice((4, 16, 16, 40)))
+
+    def facts(self) -> SiteFacts:
+        """Return what the people who run the site know."""
+        return SiteFacts(
+            name=self.name,
+            limits={"fullness": self.limit, "cov": 0.08},
+            home={target(ost): server(ost // self.per_server) for ost in range(self.osts)},
+            clients=[client(0), client(1)],
+            hardware={
+                "drive_write_bytes_per_s": self.target_write / 9.6,
+                "drive_read_bytes_per_s": self.target_read / 9.6,
+                "drives_per_ost": 12.0, "osts": float(self.osts), "servers": float(self.servers),
+                "parity_data": 8.0, "parity_parity": 2.0,
+                "network_bytes_per_s": 1.5 * self.per_server * self.target_read,
+                "client_network_bytes_per_s": 25e9,
+            },
+        )  # fmt: skip
+
+
+def target(ost: int) -> str:
+    """Return the name of a target."""
+    return f"OST{ost:04X}"
+
+
+def server(number: int) -> str:
+    """Return the name of an object storage server."""
+    return f"oss{number:03d}"
+
+
+def client(number: int) -> str:
+    """Return the name of a compute node."""
+    return f"nid{number + 1000:06d}"
+
+
+def draw_site(family: str, seed: int, *, days_least: int = 20, busy: bool = True) -> Site:
+    """Return the site of a world, of at least so many days."""
+    rng = stream("site", family, seed)
+    days = int(np.exp(rng.uniform(np.log(max(24, days_least)), np.log(rng.choice([60, 120, 400])
+               if days_least < 60 else 400))))  # fmt: skip
+    probes = _probes(rng)
+    hours = 24 * max(days, days_least, int(2 * probes[0].every_h))
+    osts = int(rng.integers(8, 33))
+    speed = rng.uniform(3e9, 12e9)
+    clients_bind = rng.random() < 0.5
+    trim_every_h = int(rng.choice([6, 12, 24, 24, 168]))
+    fullness = float(rng.uniform(0.45, 0.70))
+    books: list[LogBook] = ["kept", "kept", "one-line", "none", "unrelated", "late", "wrong-hour"]
+    gaps = _stretches(rng, hours, int(rng.choice([0, 0, 1, 2])), (36, 24 * 12)) if busy else ()
+    no_snapshots = _stretches(rng, hours, int(rng.choice([0, 0, 1, 3])), (8, 24 * 9))
+    missing = {name for name in _OFTEN_MISSING if rng.random() < 0.12}
     return Site(
-        seed=seed,
-        hours=hours,
-        osts=int(rng.choice((8, 12, 16, 24, 40), p=(0.2, 0.2, 0.3, 0.2, 0.1))),
-        mdts=int(rng.choice((1, 2, 4))),
-        pool=pool,
-        nodes={4: 2, 16: 10, 40: 16}[pool] if rng.random() < 0.7 else pool,
-        flash=flash,
-        probe_every_h=every,
-        second=str(rng.choice(("mdtest", "fio", ""), p=(0.5, 0.2, 0.3))),
-        second_every_h=max(6, 2 * every),
-        network_every_h=0 if rng.random() < 0.6 else 12,
-        survey_every_h=0 if imported else int(rng.choice((24, 168, 0), p=(0.45, 0.2, 0.35))),
-        headroom=float(rng.uniform(1.0, 1.4) if rng.random() < 0.45 else rng.uniform(1.4, 6.0)),
-        sigma=float(rng.uniform(0.02, 0.09)),
-        phi=float(rng.uniform(0.0, 0.6)),
-        unfinished=float(rng.choice((0.0, 0.001, 0.003, 0.008))),
-        snapshot_every_h=snapshots,
-        snapshots_from_h=int(hours * rng.uniform(0.2, 0.6)) if late else 0,
-        trim_every_h=int(rng.choice((24, 168, 0), p=(0.5, 0.25, 0.25))) if flash else 0,
-        log="some" if imported else str(rng.choice(("kept", "some", "none"), p=(0.6, 0.1, 0.3))),
-        journal=bool(rng.random() < 0.4),
-        missing=frozenset(missing),
-        old_allocator=bool(rng.random() < 0.5),
-        checksums=bool(rng.random() < 0.5),
-        fullness=float(rng.uniform(0.76, 0.84) if rng.random() < 0.12 else rng.uniform(0.4, 0.70)),
-    )
-
-
-@dataclass
-class Hours:
-    """The state of every hour: an item an hour, target, server, MDT or node."""
-
-    site: Site
-    write: Array
-    read: Array
-    client_write: Array
-    client_read: Array
-    probe: Array
-    node: Array
-    network: Array
-    fullness: Array
-    user_write: Array
-    user_read: Array
-    closed: Flags
-    parted: Flags
-    read_only: Flags
-    degraded: Flags
-    throttled_s: Array
-    thresholds: NDArray[np.int64]
-    network_errors: Array
-    loops: Array
-    amplification: Array
-    tail: Array
-    cpu: Array
-    operations: Array
-    metadata: Array
-    serving: NDArray[np.int64]
-    up: Flags
-    reboot: Flags
-    bad_checksums: Array
-    launch: NDArray[np.int64]
-    bytes_share: Array
-    nodes_used: NDArray[np.int64]
-    cached: Flags
-    hangs: Flags
-    trim: Flags
-    jobs: Array
-    dark: Flags
-    settings: list[tuple[str, int, int, str, str]] = field(default_factory=list)
-    log: list[dict[str, Any]] = field(default_factory=list)
-
-    def write_down(self, kind: str, hour: float, detail: str, **more: Any) -> None:
-        """Write a line into the log book where the site has one that holds it."""
-        source = more.pop("source", "person")
-        if source == "person" and self.site.log == "none":
-            return
-        if source != "person" and not self.site.journal:
-            return
-        if not 0 <= hour < self.site.hours:
-            return
-        self.log.append({
-            "kind": kind, "at": self.site.at(hour), "until": more.get("until"),
-            "targets": more.get("targets", []), "detail": detail, "source": source,
-        })  # fmt: skip
-
-    def clean(self) -> dict[str, Array]:
-        """Return what the instruments would show without noise, over what is usual."""
-        site = self.site
-        lost = self.closed | self.parted
-        open_now = np.maximum((~lost).sum(axis=1), 1)
-        result = {}
-        for name, target, client in (
-            ("write_bandwidth", self.write, self.client_write),
-            ("read_bandwidth", self.read, self.client_read),
-        ):
-            seen = np.where(lost, np.inf, target) if name == "write_bandwidth" else target
-            carried = site.headroom * np.min(seen, axis=1) * self.network.min(axis=1)
-            if name == "write_bandwidth":
-                carried = carried * open_now / site.osts
-            ask = self.probe * client * np.minimum(1.0, self.network.mean(axis=1) * 1.2)
-            # A fourth-power mean: near the corner both are felt.
-            both = (ask**-4.0 + np.maximum(carried, 1e-6) ** -4.0) ** -0.25
-            result[name] = both / (1 + site.headroom**-4.0) ** -0.25
-        result["metadata"] = self.metadata.min(axis=1)
-        return result
-
-
-def wander(rng: Generator, shape: tuple[int, ...], phi: float, sigma: float) -> Array:
-    """Return AR(1) noise along the first axis."""
-    shocks = rng.standard_normal(shape) * sigma
-    scale = np.sqrt(1 - phi**2)
-    for hour in range(1, shape[0]):
-        shocks[hour] = phi * shocks[hour - 1] + scale * shocks[hour]
-    return shocks
-
-
-def calm_hours(site: Site) -> Hours:
-    """Return the hours of a site at which nothing is wrong: with its days, purges and visitors."""
-    h, o, s, m = site.hours, site.osts, site.servers, site.mdts
-    rng = stream(site.seed, "calm")
-    clock = np.arange(h)
-    rhythm = (1 + 0.4 * np.sin(2 * np.pi * (clock % 24 - 9) / 24)) * np.where(
-        clock // 24 % 7 >= 5, 0.6, 1.1
-    )
-    busy = np.exp(wander(rng, (h,), 0.85, 0.5)) * rhythm
-    for _ in range(rng.poisson(h / 24 / 10)):
-        # Somebody's large job: nothing that a probe notices much.
-        begin = int(rng.integers(h))
-        busy[begin : begin + int(rng.integers(2, 20))] *= rng.uniform(2, 4)
-    spread = rng.standard_normal(o) * 0.02
-    grown = np.cumsum(np.where(clock % 168 == 150, -0.021, 0.000125)) * rng.uniform(0.3, 2)
-    fullness = np.clip(site.fullness + spread[None] + grown[:, None], 0.02, 0.9)
-    each = np.exp(wander(rng, (h, o), 0.6, 0.4))
-    trim = np.zeros((h, o), dtype=bool)
-    if site.trim_every_h:
-        trim[clock % site.trim_every_h == 2] = True
-    reboot = rng.random((h, s)) < 1 / (24 * 60)
-    dark = np.zeros(h, dtype=bool)
-    for _ in range(rng.poisson(h / 24 / 60)):
-        begin = int(rng.integers(h))
-        dark[begin : begin + int(rng.integers(12, 96))] = True
-    one = np.ones
-    return Hours(
-        site=site, write=one((h, o)), read=one((h, o)), client_write=one(h), client_read=one(h),
-        probe=one(h), node=one((h, site.pool)), network=one((h, s)), fullness=fullness,
-        user_write=1.1e8 * busy[:, None] * each, user_read=2e8 * busy[:, None] * each[:, ::-1],
-        network_errors=0.1 + 40.0 * reboot.max(axis=1, keepdims=True) * one((h, s)),
-        closed=np.zeros((h, o), bool), parted=np.zeros((h, o), bool),
-        read_only=np.zeros((h, o), bool), degraded=np.zeros((h, o), bool),
-        throttled_s=np.full(h, 0.0 if rng.random() < 0.8 else 0.002),
-        thresholds=np.zeros(h, np.int64), loops=np.full((h, o), 1e-4),
-        amplification=rng.uniform(1.1, 1.7) + 0.05 * np.abs(wander(rng, (h, o), 0.8, 1.0)),
-        tail=one(h), cpu=np.clip(0.1 + 0.05 * np.abs(wander(rng, (h, s), 0.7, 1.0)), 0, 1),
-        operations=4000 * np.exp(wander(rng, (h, m), 0.7, 0.6)) * rhythm[:, None],
-        metadata=one((h, m)), serving=np.tile(np.arange(o) // 2, (h, 1)),
-        up=np.ones((h, s), bool), reboot=reboot, bad_checksums=np.zeros((h, s)),
-        launch=np.zeros(h, np.int64), bytes_share=one(h),
-        nodes_used=np.full(h, site.nodes, np.int64), cached=np.zeros(h, bool),
-        hangs=np.zeros(h, bool), trim=trim,
-        jobs=np.round(30 * np.clip(busy, 0.2, 4) + rng.poisson(4, h)), dark=dark,
+        seed=seed, name=f"{family}{seed}", hours=hours, osts=osts,
+        start=datetime(2025, 1, 6, tzinfo=UTC) + timedelta(hours=int(rng.integers(0, 8000))),
+        per_server=int(rng.choice([2, 2, 4])), mdts=int(rng.integers(1, 5)),
+        capacity_bytes=float(round(rng.uniform(40, 140))) * TB,
+        target_write=speed, target_read=speed * rng.uniform(1.0, 1.6),
+        share=float(rng.uniform(0.2, 0.6) if clients_bind else rng.uniform(1.2, 2.0)),
+        probes=probes, survey_every_h=int(rng.choice([24, 24, 168, 0])),
+        survey_sigma=float(rng.uniform(0.03, 0.1)),
+        snapshot_every_h=int(rng.choice([1, 1, 1, 1, 1, 2, 2, 4, 4, 4, 6, 6, 12, 24, 0])),
+        missing=frozenset(missing), log_book=books[rng.integers(len(books))],
+        journal=bool(rng.random() < 0.7),
+        sigma=float(np.exp(rng.uniform(np.log(0.015), np.log(0.06)))),
+        phi=float(rng.uniform(0, 0.8)), dof=float(rng.choice([3.5, 5, 8, 30])),
+        dip_rate=float(rng.choice([0, 0.003, 0.01, 0.02])),
+        fail_rate=float(rng.uniform(0, 0.01)), unfinished_rate=float(rng.choice([0, 0.002, 0.006])),
+        second_type=float(rng.uniform(0.7, 0.9)) if busy and rng.random() < 0.12 else 1.0,
+        roams=bool(rng.random() < 0.5), load=float(rng.uniform(0.01, 0.05)),
+        rhythm=float(rng.uniform(0.1, 0.6)),
+        weekend=float(rng.uniform(0.5, 1.0)), fullness=fullness,
+        fill_per_day=float(rng.choice([0, 0, (0.73 - fullness) / (hours / 24) * rng.random()])),
+        purge_every_h=int(rng.choice([0, 168, 168, 24])), limit=0.75,
+        trim_every_h=trim_every_h, margin=float(rng.uniform(1.05, 1.35)),
+        allocator="old" if rng.random() < 0.6 else "new",
+        holidays=_stretches(rng, hours, int(rng.choice([0, 1, 2])), (96, 300)),
+        maintenance=_maintenance(rng, hours), gaps=gaps, snapshot_gaps=no_snapshots,
+        duplicates=float(rng.choice([0.0] * 10 + [0.02, 1.0])) if busy else 0.0, busy=busy,
     )  # fmt: skip
+
+
+_OFTEN_MISSING = (
+    "server_cpu_fraction", "concurrent_jobs", "drive_write_amplification", "last_trim_at",
+    "allocator_useless_loops_total", "network_errors_total", "network_bytes_total",
+    "failover_active", "free_extent_mean_bytes", "metadata_operations_total",
+    "bytes_discarded_total", "settings", "hosts",
+)  # fmt: skip
+
+
+def _probes(rng: np.random.Generator) -> tuple[Probe, ...]:
+    every = float(rng.choice([1, 1, 1, 1, 2, 3, 4, 6, 12, 24]))
+    burst = 3 if every == 24 and rng.random() < 0.6 else 1
+    nodes = int(rng.choice([4, 8, 16, 32]))
+    first = float(rng.uniform(0, min(every, 6)))
+    probes = [Probe("ior", "ior", every, first, burst, nodes, nodes * 32)]
+    if rng.random() < 0.25:
+        probes.append(Probe("ior-4m", "ior", max(every, 6), first + 0.4, 1, nodes, nodes * 8, 0.93))
+    if rng.random() < 0.55:
+        beat = float(rng.choice([3, 6, 12, 24]))
+        probes.append(Probe("metadata", "mdtest", beat, 1 + float(rng.uniform(0, 2)), 1, 2, 64))
+    if rng.random() < 0.35:
+        probes.append(Probe("one-node", "fio", max(3.0, every), 0.7 + first, 1, 1, 16))
+    if rng.random() < 0.35:
+        beat = float(rng.choice([6, 12, 24]))
+        probes.append(Probe("network", "lnet_selftest", beat, 2.2, 1, 16, 64))
+    return tuple(probes)
+
+
+def _stretches(
+    rng: np.random.Generator, hours: int, count: int, length: tuple[int, int]
+) -> tuple[Interval, ...]:
+    """Return stretches that do not lie at the record's ends and take a sixth of it at most."""
+    stretches = []
+    for _ in range(count):
+        size = min(float(rng.uniform(*length)), hours / 6)
+        begin = float(rng.uniform(0.1, 0.85)) * (hours - size)
+        stretches.append((begin, begin + size))
+    return tuple(sorted(stretches))
+
+
+def _maintenance(rng: np.random.Generator, hours: int) -> tuple[Interval, ...]:
+    period = float(rng.choice([28, 42, 56])) * 24
+    first = float(rng.uniform(5, 28)) * 24
+    return tuple(
+        (begin, begin + float(rng.uniform(5, 14)))
+        for begin in np.arange(first, hours - 72, period).tolist()
+    )

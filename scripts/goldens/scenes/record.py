@@ -6,15 +6,17 @@ import random
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from scripts.goldens.pages import facts
 from scripts.goldens.place import PLACE, ROOT, answers, fresh
 from tests.formats.survey_files import survey_files
-from tests.incidents.generate import make_world
-from tests.incidents.world import START, Incident, Spec
 from tests.support.kept_world import keep_world
+from tests.worlds.of_clients import checksums, client_setting
+from tests.worlds.of_storage import degraded, failover
+from tests.worlds.steady import START, Befalls, steady_world
 
 FIRST: Final = datetime(2029, 1, 1, tzinfo=UTC)
 RECORDING: Final = PLACE / "fixtures" / "ior" / "4.1.0+dev" / "text-fpp.out"
@@ -72,21 +74,27 @@ def year() -> Iterator[tuple[str, Any]]:
 
 
 def world() -> Iterator[tuple[str, Any]]:
-    """Yield what is said of a site with snapshots, surveys, a log book, and three incidents."""
+    """Yield what is said of a site with snapshots, surveys, a log book, and four incidents.
+
+    A setting stays changed; a failover ends; transfers are damaged; a rebuild slows one target,
+    and what it does to the probe goes on.
+    """
     directory = fresh("world")
-    incidents = (
-        Incident("configuration-change", 6.1, None, 0.9, "checksums"),
-        Incident("failover", 12.0, 13.0, 0.7),
-        Incident("writeback-throttling", 16.0, 17.5, 0.6),
+    faults = (
+        Befalls(partial(client_setting, told="both"), 6.4),
+        Befalls(failover, 12.4, 13.0),
+        Befalls(checksums, 15.4, 9.0),
+        Befalls(degraded, 17.4, 60.0),
     )
-    keep_world(make_world(Spec(11, days=21, osts=6, incidents=incidents)), directory / "world.db")
+    world = steady_world(11, 21, *faults, osts=6, share=0.9)
+    keep_world(world, directory / "world.db")
     day = START + timedelta(days=6, hours=12)
     commands = {
         "status": "status world",
         "judge": "judge world --out judge.html",
         "incidents": "incidents world",
         "explain": f"explain world --at {day:%Y-%m-%dT%H:%MZ}",
-        "correlate": "correlate world",
+        "correlate": "correlate world --probe hourly",
         "compare": f"compare world@{START:%Y-%m-%d}..{day:%Y-%m-%d} "
         f"world@{day:%Y-%m-%d}..{day + timedelta(days=5):%Y-%m-%d}",
         "targets": f"targets world --at {day:%Y-%m-%dT%H:%MZ}",

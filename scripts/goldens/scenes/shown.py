@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from scripts.goldens.pages import facts
 from scripts.goldens.place import fresh
 from starlette.testclient import TestClient
-from tests.incidents.generate import make_world
-from tests.incidents.world import Incident, Spec
 from tests.show.pages import PAGES
 from tests.support.kept_world import keep_world
 from tests.web.conftest import HOST, guard_of, keep_small_site
+from tests.worlds.of_clients import client_setting
+from tests.worlds.steady import Befalls, steady_world
 
 from trimtab.store.store import Store
 from trimtab.web.access import TokenAccess
@@ -32,8 +33,8 @@ def reports() -> Iterator[tuple[str, Any]]:
 def dashboard() -> Iterator[tuple[str, Any]]:
     """Yield the facts of each kind of page of two sites, as links lead to them."""
     directory = fresh("dashboard")
-    incident = Incident("configuration-change", 6.1, None, 0.9, "checksums")
-    world = make_world(Spec(11, days=9, osts=4, incidents=(incident,)))
+    change = Befalls(partial(client_setting, told="both"), 6.1)
+    world = steady_world(11, 9, change, osts=4, share=0.5)
     for path in (
         keep_small_site(directory / "small.db"),
         keep_world(world, directory / "world.db"),

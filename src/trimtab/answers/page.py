@@ -36,6 +36,7 @@ from trimtab.base.units import (
 from trimtab.base.verdict import VerdictStatus
 from trimtab.explain.headline import headline, site_troubles, targets_headline, tone_of
 from trimtab.explain.status import (
+    BENCHMARK,
     JudgedStatus,
     ProbeCost,
     RejectedSeries,
@@ -47,6 +48,7 @@ from trimtab.explain.status import (
 from trimtab.explain.trouble import trim_state
 from trimtab.judge.correlation import Correlated, CorrelatedSeries, Correlation
 from trimtab.judge.series_level import WORST_GOALS, effect_text
+from trimtab.judge.spread import is_vague
 from trimtab.show import command_options
 from trimtab.show.document import (
     GOAL_TONES,
@@ -174,7 +176,7 @@ def series_table(
 def _series_row(entry: SeriesStatus, link: str, site: str) -> Row:
     verdict = entry.verdict
     interval = verdict.cov_interval
-    apart = ", ".join(filter(None, (site, levels_text(entry.asked))))
+    apart = ", ".join(filter(None, (site, _apart(entry))))
     return row(
         Cell(_name(entry), apart, link=link),
         f"{entry.runs:,}",
@@ -182,7 +184,7 @@ def _series_row(entry: SeriesStatus, link: str, site: str) -> Row:
         value_or_dash(verdict.mean, verdict.unit),
         Cell(
             percent_or_dash(verdict.cov),
-            "" if interval is None else range_text(interval, "1"),
+            "" if interval is None or is_vague(interval) else range_text(interval, "1"),
         ),
         Cell(
             VERDICT_WORDS[verdict.status],
@@ -196,13 +198,21 @@ def _name(entry: SeriesStatus) -> str:
     return f"{entry.verdict.probe} {metric_text(entry.verdict.metric)}"
 
 
+def _apart(entry: SeriesStatus) -> str:
+    """Return what distinguishes a series, besides the benchmark, which `_name` has."""
+    return levels_text({name: entry.asked[name] for name in entry.asked if name != BENCHMARK})
+
+
+def _full_name(entry: SeriesStatus) -> str:
+    return f"{_name(entry)} {_apart(entry)}".rstrip()
+
+
 def _reasons(series: Iterable[SeriesStatus]) -> Iterator[tuple[str, str]]:
     """Yield each reason once, after the series that share it."""
     holds: dict[str, list[str]] = {}
     for entry in series:
         text = f"{sentence(entry.verdict.reason)} Trend: {sentence(entry.trend.reason)}"
-        levels = levels_text(entry.asked)
-        holds.setdefault(text, []).append(f"{_name(entry)} {levels}".rstrip())
+        holds.setdefault(text, []).append(_full_name(entry))
     for text, names in holds.items():
         many = f"{len(names)} series"
         yield ", ".join(names) if len(names) <= _NAMED_MOST else many, text
@@ -215,7 +225,7 @@ def _suspects(series: Iterable[SeriesStatus]) -> Iterator[str]:
             effect = "" if change.effect is None else f" by {effect_text(change.effect)}"
             effect = effect if change.of_unit is None else f" ({change.of_unit})"
             yield (
-                f"suspect: {_name(entry)} may have changed{effect} since "
+                f"suspect: {_full_name(entry)} may have changed{effect} since "
                 f"{minute_text(change.at)}; not confirmed yet"
             )
 

@@ -15,9 +15,8 @@ from trimtab.base.verdict import Interval
 NAMED: Final = 0.9
 """Confidence from which a cause is named; below, it is a suspicion and the incident unexplained.
 
-This is the start of the lowest confidence bin for which records of sites (`tests.worlds`) that were
-not used for fitting confirm the claimed probability within 7 points. Between 0.5 and 0.9 they have
-too few cases to confirm it.
+How much is true of what records of sites (`tests.worlds`) list at each confidence is in
+``docs/explaining.md``.
 """
 SAME_INCIDENT: Final = timedelta(days=1)
 """The most that the start of one incident may move between two analyses."""
@@ -82,6 +81,17 @@ class Found(StrEnum):
     NOT_AVAILABLE = "not_available"
 
 
+class Against(StrEnum):
+    """The way in which a piece of evidence contradicts a cause."""
+
+    ABSENT = "absent"
+    """What the cause would change is as ever: counts only if the look sees where the cause acts."""
+    RIVAL = "rival"
+    """Something that the cause cannot change did change, beyond chance and enough for the loss."""
+    CONDITION = "condition"
+    """A condition without which the cause cannot act does not hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """One piece of evidence.
@@ -110,6 +120,13 @@ class Evidence:
     throughout
         The condition held in the good hours as well as in the bad ones. It neither supports nor
         excludes the cause of this incident, but may be a standing condition.
+    sees
+        Layers at which a cause would make this look different (`trimtab.explain.sight`); empty if
+        not stated.
+    against
+        How it contradicts the cause; ``None``: not stated, and its weight counts as it is.
+    quantity
+        Name of the quantity that ``value`` states, shared by all pieces that state it.
 
     Raises
     ------
@@ -129,6 +146,9 @@ class Evidence:
     source: str | None = None
     reason: Message | None = None
     throughout: bool = False
+    sees: tuple[str, ...] = ()
+    against: Against | None = None
+    quantity: str = ""
 
     def __post_init__(self) -> None:
         if (self.found is Found.NOT_AVAILABLE) != (self.reason is not None):
@@ -148,7 +168,7 @@ class Assessment:
     cause, title
         Id as in `trimtab.explain.causes`, and its display name.
     confidence
-        Probability, 0 to 1, that it is a cause of this incident; calibrated on simulated incidents.
+        Probability, 0 to 1, that it is a cause of this incident; calibrated on simulated sites.
     evidence
         In order of decreasing weight.
     because_of
@@ -296,6 +316,11 @@ class Incident:
     level_now
         For the last incident of a series that is below its level: its current level. An ended
         incident has one if its series did not recover.
+    onset
+        The interval within which it began, aware UTC; ``None``: at ``at``, as far as known.
+    margin
+        First and last run of everything that belongs to it, aware UTC, if it reaches beyond the bad
+        hours from ``at`` to ``until``; ``None``: it does not.
     """
 
     id: str
@@ -319,6 +344,14 @@ class Incident:
     stages: tuple[Stage, ...] = ()
     recurs: Recurrence | None = None
     level_now: LevelNow | None = None
+    onset: tuple[datetime, datetime] | None = None
+    margin: tuple[datetime, datetime] | None = None
+
+
+def series_of_incident(incident: Incident) -> str | None:
+    """Return the id of the series in which it is most visible; ``None``: no series, or a file's."""
+    key = incident.key
+    return key.id if key is not None and key.comparability else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,11 +364,15 @@ class LoneRun:
         The probe, and its benchmark.
     at
         Start of the run, aware UTC.
+    apart
+        Settings that distinguish its series from others of its probe, as text; empty if it has no
+        other, or none is known.
     """
 
     probe: str
     kind: str
     at: datetime
+    apart: str = ""
 
 
 NOTABLE: Final = 0.05
@@ -416,6 +453,25 @@ class Explanation:
         """The cause that is named; ``None`` if unexplained."""
         return self.causes[0] if self.causes and not self.unexplained else None
 
+    @property
+    def chain(self) -> tuple[Assessment, ...]:
+        """The cause that is named, then what led to it, as far as that is listed."""
+        listed = {cause.cause: cause for cause in self.causes}
+        chain: list[Assessment] = []
+        link = self.likeliest
+        while link is not None and link not in chain:
+            chain.append(link)
+            link = listed.get(link.because_of or "")
+        return tuple(chain)
+
+    @property
+    def chain_text(self) -> str:
+        """The titles of the chain; empty if unexplained.
+
+        "targets over the fullness limit, because of load of other jobs".
+        """
+        return ", because of ".join(cause.title for cause in self.chain)
+
 
 @dataclass(frozen=True, slots=True)
 class IncidentsDocument:
@@ -446,5 +502,9 @@ class ExplainDocument:
 
 
 shape(Assessment, omit=["cause", "measurement"], derive={"id": "cause"})
-shape(Incident, inline={"key": ("probe", "metric", "unit", "apart")})
+shape(
+    Incident,
+    inline={"key": ("probe", "metric", "unit", "apart")},
+    derive={"series": (str | None, series_of_incident)},
+)
 shape(Explanation, inline={"incident": ()})

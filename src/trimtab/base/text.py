@@ -232,8 +232,19 @@ def levels_text(levels: Mapping[str, object]) -> str:
 
 def key_label(key: SeriesKey) -> str:
     """Return a series as text, as ``hourly write bandwidth``, with what distinguishes it."""
-    if key.kind == "file":
-        label = key.metric if key.probe == key.site else f"{key.probe} {key.metric}"
-    else:
-        label = f"{key.probe} {metric_text(key.metric)}"
+    if key.kind != "file":
+        return series_label(key.probe, key.metric, key.apart)
+    label = key.metric if key.probe == key.site else f"{key.probe} {key.metric}"
     return visible(f"{label} ({key.apart})" if key.apart else label)
+
+
+def series_label(probe: str, metric: str, apart: str = "") -> str:
+    """Return a stored series as text, as `key_label` does.
+
+    Examples
+    --------
+    >>> series_label("hourly", "write_bandwidth", "tasks 512")
+    'hourly write bandwidth (tasks 512)'
+    """
+    label = f"{probe} {metric_text(metric)}"
+    return visible(f"{label} ({apart})" if apart else label)

@@ -80,11 +80,16 @@ class Verdict:
         Runs that timed out and count as 0 in ``cov``.
     cov_finished
         COV without the unfinished runs.
+    window_s
+        Length of the window judged, s, if a longer one was chosen than requested; else ``None``.
+    cov_of_window, cov_of_window_interval
+        COV of the requested window alone, if autocorrelation asked for a longer one.
     reason
         Why this status. Codes of a history: ``goal-met``, ``goal-missed``, ``goal-in-interval``,
-        ``constant-values``, ``unfinished-not-counted``, ``none-finished``, ``mean-zero``,
-        ``too-few-runs``, ``window-too-short``; of repetitions: ``repetitions-only``,
-        ``one-repetition``, ``mean-zero``, ``no-believed-repetition``, ``no-repetition``.
+        ``too-few-independent-runs``, ``constant-values``, ``unfinished-not-counted``,
+        ``none-finished``, ``mean-zero``, ``too-few-runs``, ``window-too-short``; of repetitions:
+        ``repetitions-only``, ``one-repetition``, ``mean-zero``, ``no-believed-repetition``,
+        ``no-repetition``.
     """
 
     metric: str
@@ -107,6 +112,9 @@ class Verdict:
     mad_cv: float | None = None
     unfinished: int = 0
     cov_finished: float | None = None
+    window_s: float | None = None
+    cov_of_window: float | None = None
+    cov_of_window_interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)

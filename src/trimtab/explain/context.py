@@ -17,11 +17,13 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from trimtab.base.event import Event
+from trimtab.base.failure import Failure
 from trimtab.base.incident import Evidence, Found, Incident, Recurrence, Shape
 from trimtab.base.run import RunStatus
 from trimtab.base.series import SeriesKey
 from trimtab.base.site import SiteLimits
 from trimtab.base.site_hardware import Hardware
+from trimtab.explain.sight import EVERYWHERE, Layer, within_sight
 from trimtab.judge.spread import usual_gap_s
 
 T = TypeVar("T")
@@ -84,6 +86,12 @@ class RunFact:
         Bytes moved by the run itself, if known.
     nodes, tasks
         Number of client nodes and of tasks, if known.
+    failure
+        Why it failed, by the class of the error in ``problem``; ``None`` if it did not, or if the
+        text names no known error.
+    place
+        What it ran in, besides its nodes: ``partition``, ``launcher``, ``tool version`` ... to its
+        name.
     """
 
     id: str
@@ -102,6 +110,8 @@ class RunFact:
     bytes_read: float | None = None
     nodes: int | None = None
     tasks: int | None = None
+    failure: Failure | None = None
+    place: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +197,8 @@ class Context:
     jobs
         Batch accounting of the whole machine within ``bad`` and ``good``: ``at`` is the middle of
         an hour, ``jobs`` and ``nodes`` are the mean numbers running and busy.
+    apart
+        Comparability to what distinguishes that series from others of its probe, as text.
     """
 
     incident: Incident
@@ -205,6 +217,7 @@ class Context:
     jobs: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=JOBS))
     log_entries: int | None = None
     has_site_file: bool = True
+    apart: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def end(self) -> datetime:
@@ -280,10 +293,11 @@ def windows_of(
 
     Notes
     -----
-    Good hours are before the incident, up to a week; if there is less than a day of them, also
-    after its end. Between the last good hour and the first bad run, one run's distance is left out,
-    three for a level change, whose onset is no better known. For a dip without slow targets in
-    which most runs were well, the hours of the slow runs are bad and those between them good.
+    Bad hours are the core of the incident. Good hours are before it, up to a week; if there is less
+    than a day of them, also after its end. Neither are the interval in which it began, its margin,
+    and one run's distance before the first bad run, three for a level change. For a dip without
+    slow targets in which most runs were well, the hours of the slow runs are bad and those between
+    them good.
     """
     if incident.shape is Shape.STANDING:
         return Stretches((Period(record_from, now),), ())
@@ -297,11 +311,14 @@ def windows_of(
         begin = max(incident.at, last - _BAD_LONGEST)
     bad = Period(begin, max(last, begin))
     gap = max(spacing * 3, _gap(incident)) if incident.shape is Shape.STEP else spacing
-    before = Period(max(record_from, incident.at - _GOOD_LONGEST), incident.at - gap)
+    earlier = list(_before(incident, spacing))
+    week = min([incident.at, *earlier]) - _GOOD_LONGEST
+    before = Period(max(record_from, week), min([incident.at - gap, *earlier]))
     taken = [_hours(other, now) for other in others if _in_the_way(other, incident)]
     good = without([before], taken)
     if _length(good) < _GOOD_SHORTEST and incident.until is not None:
-        after = Period(end + gap, min(now, end + gap + _GOOD_LONGEST))
+        over = max(end, incident.margin[1] + spacing) if incident.margin is not None else end
+        after = Period(over + gap, min(now, over + gap + _GOOD_LONGEST))
         good = [*good, *without([after], taken)]
     slow = _slow_hours(incident, frames, spacing)
     if slow:
@@ -425,8 +442,18 @@ def without(windows: Sequence[Period], taken: Sequence[Period]) -> list[Period]:
     return left
 
 
+def _before(incident: Incident, spacing: timedelta) -> Iterator[datetime]:
+    """Yield until when an incident had not begun."""
+    if incident.onset is not None:
+        yield incident.onset[0]
+    if incident.margin is not None:
+        yield incident.margin[0] - spacing
+
+
 def _gap(incident: Incident) -> timedelta:
-    """Return the uncertainty of a level's onset, smaller for a deeper one."""
+    """Return the uncertainty of a level's onset if its interval is not known."""
+    if incident.onset is not None:
+        return timedelta()
     faint = incident.effect is not None and abs(incident.effect - 1) < _FAINT
     return _PLACED_FAINT if faint else timedelta()
 
@@ -444,7 +471,10 @@ def _in_the_way(other: Incident, incident: Incident) -> bool:
 
 def _hours(incident: Incident, now: datetime) -> Period:
     begins = incident.at if incident.shape is not Shape.STEP else incident.at - _RUN_LONGEST
-    return Period(begins, (incident.until or now) + timedelta(hours=1))
+    ends = incident.until or now
+    if incident.margin is not None:
+        begins, ends = min(begins, incident.margin[0]), max(ends, incident.margin[1])
+    return Period(begins, ends + timedelta(hours=1))
 
 
 def _spacing(frame: pl.DataFrame | None) -> timedelta:
@@ -470,6 +500,16 @@ def _chosen(times: Sequence[datetime], most: int) -> list[datetime]:
 
 
 Assess = Callable[[Context], tuple[Evidence, ...]]
+ActsOn = Callable[[Context], frozenset[Layer]]
+
+
+def always_at(*layers: Layer) -> ActsOn:
+    """Return the declaration of a cause that acts at the same layers in every incident."""
+    of_cause = frozenset(layers)
+    return lambda _: of_cause
+
+
+_ANYWHERE: Final = always_at(*EVERYWHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +525,10 @@ class Cause:
     prior
         Odds, before looking at any evidence, that an incident has this cause.
     assess
-        Every piece of evidence that was looked for, found or not. Pure; raises nothing.
+        Every piece of evidence that was looked for, found or not. Pure; raises nothing. Callers
+        take `evidence`, which knows what each piece can see.
+    acts_on
+        Layers at which it may act in an incident.
     signs
         Codes of the evidence specific to this mechanism. If none of it supports the cause,
         circumstances (shape, season, metric) alone do not make it a candidate.
@@ -513,6 +556,12 @@ class Cause:
     mitigation: bool = False
     slows_metadata: bool = True
     measurement_where: tuple[tuple[str, str], ...] = ()
+    acts_on: ActsOn = _ANYWHERE
+
+    def evidence(self, context: Context) -> tuple[Evidence, ...]:
+        """Return every piece of evidence; what cannot see where it acts does not contradict it."""
+        layers = self.acts_on(context)
+        return tuple(within_sight(piece, layers) for piece in self.assess(context))
 
     def deciding(self, evidence: Iterable[Evidence]) -> str:
         """Return the decisive measurement, given the evidence found."""

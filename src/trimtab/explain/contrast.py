@@ -9,7 +9,8 @@
  fast targets   ░░░░                     ░░░░
 ```
 
-Which targets are slow and which are fast follows from surveys of single targets (`breadth`).
+Which targets are slow and which are fast follows from surveys of single targets
+(`trimtab.explain.breadth`).
 
 A weight says how much likelier the observation is if the cause holds than if it does not. It is
 bounded twice: by how much a few independent stretches or targets can show, and by `MOST`, since no
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Final, Literal, TypedDict, Unpack
@@ -32,168 +33,11 @@ import polars as pl
 
 from trimtab.base.error import Message
 from trimtab.base.event import Event
-from trimtab.base.incident import Evidence, Found, Route
+from trimtab.base.incident import Against, Evidence, Found, Route
 from trimtab.base.units import format_value
-from trimtab.explain.context import SURVEYS, Context, RunFact, once
-from trimtab.explain.telemetry_frame import marked
-
-_SLOW_LEAST: Final = 0.1
-"""A slow target lost at least a tenth more than the healthy ones."""
-_SLOW_SIGMAS: Final = 4.0
-"""... and exceeds its scatter in good hours by this many robust standard deviations. With 298
-targets, one survey in a hundred gets here by chance."""
-_SCATTER: Final = 0.05
-"""Standard deviation of a target's rate if there are too few surveys of good hours."""
-_WELL_QUANTILE: Final = 0.75
-"""Reference for all targets: the upper quartile, because up to half of them may be slow."""
-_SURVEYS_LEAST: Final = 3
-ON_SERVERS: Final = "obdfilter-survey"
-"""The benchmark that surveys single targets on the servers; the others cross the network."""
-LEVEL_RATIO: Final = 0.95
-"""All targets are slow alike if together they lost a twentieth."""
-
-
-@dataclass(frozen=True, slots=True)
-class Breadth:
-    """How much of the file system was slow, from surveys of single targets.
-
-    Attributes
-    ----------
-    slow, fast
-        Targets that lost more than the upper quartile, beyond chance, and the remaining targets.
-    level
-        Median target, bad over good; ``None`` without a survey of good hours.
-    surveyed
-        Whether a survey exists within the bad stretch.
-    alike
-        Whether all targets lost alike: none slow by itself, and the level fell. ``None``: unknown.
-    reason
-        The same as a sentence.
-    fast_level
-        Rate retained by the targets that lost least; ``None`` if unknown. Below 0.95 they are not
-        a healthy reference for the slow ones.
-    """
-
-    slow: tuple[str, ...]
-    fast: tuple[str, ...]
-    level: float | None
-    surveyed: bool
-    alike: bool | None
-    reason: Message
-    fast_level: float | None = None
-
-
-@once
-def breadth(context: Context) -> Breadth:
-    """Return which targets were slow by themselves in the bad hours, and whether all lost alike.
-
-    Compares each target's rate in ``context.surveys``, bad hours over good, with the upper quartile
-    of all targets. Without surveys of good hours it compares with the median of its own survey. A
-    target that moved nothing is slow. ``context.incident.targets`` are included.
-    """
-    surveys = surveys_within(context)
-    bad, good = (surveys.filter(bad=side) for side in (True, False))
-    named = context.incident.targets
-    if bad.is_empty():
-        why = Message("no-bad-survey", "no survey of single targets in the bad hours")
-        return Breadth(named, (), None, False, None, why)
-    slow, fast = _slow_and_fast(bad, good)
-    slow = tuple(sorted({*slow, *named}))
-    fast = tuple(name for name in fast if name not in slow)
-    level = _level(bad, good)
-    alike = None if level is None else not slow and level < LEVEL_RATIO
-    if not slow:
-        why = Message("no-target-slow", "no slow target in the surveys of the bad hours")
-    elif not fast:
-        why = Message("all-targets-slow", "all targets slow in the surveys of the bad hours")
-    else:
-        why = Message(
-            "some-targets-slow", f"{len(slow)} of {len(slow) + len(fast)} targets were slow"
-        )
-    return Breadth(slow, fast, level, True, alike, why, _level(bad, good, _WELL_QUANTILE))
-
-
-def surveys_within(context: Context) -> pl.DataFrame:
-    """Return the survey rows within the stretches, with ``bad``."""
-    frame = context.surveys
-    if not SURVEYS.keys() <= set(frame.columns):
-        frame = pl.DataFrame(schema=SURVEYS)
-    frame = frame.filter(pl.col("value").is_not_null() & pl.col("at").is_not_null())
-    return marked(frame, context.bad, context.good).drop_nulls("bad")
-
-
-def _slow_and_fast(
-    bad: pl.DataFrame, good: pl.DataFrame
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    key = ["metric", "target"]
-    usual = good.filter(pl.col("value") > 0).group_by(key).agg(usual=pl.median("value"))
-    now = bad.group_by(key).agg(pl.median("value"), n=pl.len())
-    share = pl.col("value") / pl.col("usual")
-    both = now.join(usual, on=key, how="left").with_columns(
-        share=pl.when(pl.col("usual").is_not_null()).then(share).otherwise(
-            pl.when(pl.col("usual").is_null().all().over("metric")).then(pl.col("value"))
-        )
-    ).filter(pl.col("share").is_finite())  # fmt: skip
-    well = pl.col("share").quantile(_WELL_QUANTILE).over("metric")
-    scatter = pl.lit(_scatter(good)) / pl.col("n").sqrt()
-    least = pl.max_horizontal(pl.lit(_SLOW_LEAST), _SLOW_SIGMAS * scatter).clip(upper_bound=0.5)
-    judged = both.with_columns(slow=pl.col("share") < well * (1 - least))
-    by_target = judged.group_by("target").agg(pl.col("slow").any()).sort("target")
-    slow, fast = (tuple(by_target.filter(slow=side)["target"].to_list()) for side in (True, False))
-    return slow, fast
-
-
-def _scatter(good: pl.DataFrame) -> float:
-    """Return the robust standard deviation of a target's rate between surveys."""
-    middle = pl.median("value").over("run", "metric")
-    shares = good.filter(pl.col("value") > 0).with_columns(share=pl.col("value") / middle)
-    usual = pl.median("share").over("metric", "target")
-    off = shares.filter(pl.len().over("metric", "target") >= _SURVEYS_LEAST).select(
-        (pl.col("share") / usual - 1).abs().median()
-    )
-    deviation = off.item() if off.height else None
-    # With few surveys, deviations from their own median are biased low.
-    return _SCATTER if deviation is None else max(1.4826 * float(deviation) * 1.2, 0.005)
-
-
-def _level(bad: pl.DataFrame, good: pl.DataFrame, quantile: float = 0.5) -> float | None:
-    """Return the lowest bad-over-good ratio of the median target over all metrics."""
-    medians = [
-        dict(frame.group_by("metric").agg(pl.col("value").quantile(quantile)).iter_rows())
-        for frame in (bad, good)
-    ]
-    ratios = [medians[0][metric] / usual for metric, usual in medians[1].items()
-              if usual and metric in medians[0]]  # fmt: skip
-    return min(ratios, default=None)
-
-
-def left_of(context: Context, targets: Sequence[str]) -> float | None:
-    """Return the rate retained by the slowest of these targets, bad over good."""
-    key = ["metric", "target"]
-    surveys = surveys_within(context).filter(pl.col("target").is_in(list(targets)))
-    medians = surveys.group_by(*key, "bad").agg(pl.median("value"))
-    bad, good = (medians.filter(bad=side) for side in (True, False))
-    both = bad.join(good.filter(pl.col("value") > 0), on=key, suffix="_usual")
-    shares = both["value"] / both["value_usual"]
-    least = shares.min()
-    return float(least) if isinstance(least, int | float) else None
-
-
-def kinds_of_surveys(context: Context) -> tuple[str, ...]:
-    """Return the benchmarks that surveyed single targets in the bad hours, as far as known."""
-    frame = context.surveys
-    if "run" not in frame.columns or "at" not in frame.columns:
-        return ()
-    kinds = {run.id: run.kind for run in context.runs}
-    surveyed = {run for at, run in frame.select("at", "run").rows() if at and context.is_bad(at)}
-    return tuple(sorted({kinds[run] for run in surveyed if run in kinds}))
-
-
-def on_servers(context: Context) -> bool:
-    """Return whether a survey of the bad hours ran on the servers; true if no kind is known."""
-    kinds = kinds_of_surveys(context)
-    return not kinds or ON_SERVERS in kinds
-
+from trimtab.explain.breadth import LEVEL_RATIO, Breadth
+from trimtab.explain.context import RunFact
+from trimtab.explain.sight import SEES, View
 
 Worse = Literal["higher", "lower"]
 Over = Literal["max", "min", "mean", "median", "sum"]
@@ -244,6 +88,8 @@ class Contrast:
         Whether the condition was present in the good hours as well.
     reason
         Why the contrast could not be made; ``None`` if it could.
+    statistic
+        Statistic of the bad hours that ``value`` is, as text: "at most"; empty if not stated.
     """
 
     route: Route
@@ -253,6 +99,7 @@ class Contrast:
     at: datetime | None = None
     throughout: bool = False
     reason: Message | None = None
+    statistic: str = ""
 
     def is_alike(self, unit: str | None = None) -> bool:
         """Return whether both figures print the same."""
@@ -264,6 +111,8 @@ class Contrast:
         """Return both figures as text."""
         value, reference = (format_value(side, unit) for side in (self.value, self.reference))
         match self.route:
+            case Route.TIME if self.statistic:
+                return f"{value} {self.statistic} of the bad hours, {reference} of good hours"
             case Route.TIME:
                 return f"{value} in the bad hours, {reference} in good hours"
             case Route.TARGETS:
@@ -285,6 +134,9 @@ class _Details(TypedDict, total=False):
     at: datetime | None
     source: str | None
     throughout: bool
+    sees: tuple[str, ...]
+    against: Against | None
+    quantity: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +151,8 @@ class Sign:
         What is compared, or was not available: "useless loops per request".
     source, unit
         Telemetry name behind it, and the unit of its figures.
+    view
+        The instrument by which it is observed, which determines what it can see.
     """
 
     code: str
@@ -306,6 +160,7 @@ class Sign:
     subject: str = ""
     source: str | None = None
     unit: str | None = None
+    view: View = field(kw_only=True)
 
     def weighed(
         self, text: str, weight: float, by: RunFact | Event | None = None, *,
@@ -320,12 +175,17 @@ class Sign:
         by
             Run or log book entry that shows it: provides time and source.
         details
-            Fields of `Evidence` that override those of the sign.
+            Fields of `Evidence` that override those of the sign. ``against`` is how it contradicts
+            the cause if its weight does: unless stated, by the absence of what the cause would
+            change.
         """
         capped = max(-MOST, min(MOST, weight)) if math.isfinite(weight) else 0.0
         capped = 0.0 if abs(capped) < LEAST else round(capped, 3)
+        against = details.get("against") or Against.ABSENT
+        details["against"] = against if capped < 0 else None
         outcome = Found.FOR if capped > 0 else Found.AGAINST if capped < 0 else Found.NEUTRAL
-        details = {"source": self.source, "unit": self.unit, **details}
+        sees = tuple(sorted(SEES[self.view]))
+        details = {"source": self.source, "unit": self.unit, "sees": sees, **details}
         if by is not None:
             details["at"] = by.at
             details["source"] = f"{'event' if isinstance(by, Event) else 'run'} {by.id}"
@@ -439,6 +299,9 @@ def between_targets(
     seen = _first(frame.filter(pl.col("target").is_in(list(breadth.slow))), "higher", present_from)
     if breadth.fast_level is not None and breadth.fast_level < LEVEL_RATIO:
         # All were slow, some more than others: no difference here does not rule the cause out.
+        absent = 0.0
+    if not breadth.explains:
+        # The slow targets are not why the probe is slow: what they lack need not be the cause.
         absent = 0.0
     return _ranked(
         Route.TARGETS, slow, fast, seen, worse="higher", ratio=ratio, by=by,

@@ -30,6 +30,7 @@ from trimtab.explain.spell import (
     SeriesPart,
     Spell,
     apart,
+    core_with_most,
     grouped,
     name_of,
     percent_off,
@@ -71,6 +72,8 @@ _DEPTHS: Final = (3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 25.0, 32.0, 4
 """Robust standard deviations at which low runs are counted."""
 LENGTHS: Final = (3, 6, 12, 24)
 """Runs in a stretch. Longer ones are level changes, which `trimtab.judge.change` finds."""
+_LEVEL_RUNS: Final = 200
+"""Runs of a level that show how often its runs are low; of a shorter one the whole record does."""
 _MONTH: Final = 30 * 86400.0
 _RUNS_LEAST: Final = 12
 
@@ -136,9 +139,10 @@ def _joined_members(certain: Sequence[Sequence[int]], wide: Sequence[int]) -> li
 
 
 def is_usual(part: SeriesPart, stretch: Period, *, known: Sequence[Period]) -> bool:
-    """Return whether chance explains the scatter of a stretch, given the runs elsewhere.
+    """Return whether chance explains the scatter of a stretch, given the runs before it.
 
-    Runs far above their level count the same as those far below it.
+    Where there are few before it, given those elsewhere. Runs far above their level count the same
+    as those far below it.
 
     Parameters
     ----------
@@ -152,9 +156,12 @@ def is_usual(part: SeriesPart, stretch: Period, *, known: Sequence[Period]) -> b
     within = (runs.times > stretch.from_.timestamp()) & (runs.times <= stretch.to.timestamp())
     for hours in known:
         within &= (runs.times < hours.from_.timestamp()) | (runs.times > hours.to.timestamp())
-    far = runs.unfinished | (np.abs(runs.residuals) >= _DEPTHS[0] * runs.scale)
+    far = runs.unfinished | (np.abs(runs.residuals) >= _DEPTHS[0] * runs.scales)
     group = np.flatnonzero(within & far).tolist()
-    return not group or _Chance.beside(scattered, group).is_usual(group, A_MONTH / part.beside)
+    if not group:
+        return True
+    chance = _Chance.beside(scattered, group, only_before=True)
+    return chance.is_usual(group, A_MONTH / part.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +173,7 @@ class _Chance:
     depth
         Depth of each run below its level, in standard deviations; infinite if it did not finish.
     elsewhere
-        The same, with 0 around the group in question.
+        The same of its level, or of all runs if that has few, with 0 for the group in question.
     shares
         Share of runs elsewhere at least as low as each of `_DEPTHS`: consecutive low runs count
         once, since they are not independent.
@@ -180,11 +187,20 @@ class _Chance:
     a_month: float
 
     @classmethod
-    def beside(cls, runs: Residuals, group: Sequence[int]) -> _Chance:
-        """Return the chance model from the runs outside a group."""
-        depth = np.where(runs.unfinished, np.inf, np.nan_to_num(-runs.residuals / runs.scale))
+    def beside(cls, runs: Residuals, group: Sequence[int], *, only_before: bool = False) -> _Chance:
+        """Return the chance model from the runs outside a group, or only from those before it.
+
+        What comes after a trouble may be more of it, and is not what is usual.
+        """
+        depth = np.where(runs.unfinished, np.inf, np.nan_to_num(-runs.residuals / runs.scales))
         elsewhere = depth.copy()
         elsewhere[group[0] : group[-1] + 1] = 0.0
+        of_level = runs.levels == runs.levels[group[0]]
+        earlier = np.arange(len(depth)) < group[0]
+        if only_before and (earlier & of_level).sum() >= _LEVEL_RUNS:
+            elsewhere = elsewhere[earlier & of_level]
+        elif of_level.sum() >= _LEVEL_RUNS:
+            elsewhere = elsewhere[of_level]
         shares = tuple(_share(elsewhere, step) for step in _DEPTHS)
         span = max(float(runs.times[-1] - runs.times[0]), 1.0)
         return cls(depth, elsewhere, shares, _MONTH / span * len(depth))
@@ -249,7 +265,7 @@ class _Chance:
 
         Beyond the lowest run the share falls as `_TAIL` says.
         """
-        first, known = _DEPTHS[0], len(self.depth) + 1
+        first, known = _DEPTHS[0], len(self.elsewhere) + 1
         if least <= first:
             share = _share(self.elsewhere, least)
             return share, share * known
@@ -268,13 +284,13 @@ def _share(depth: Any, least: float) -> float:
 
 def _bad(runs: Residuals) -> list[int]:
     """Return the indices of the bad runs."""
-    z = np.where(runs.unfinished, -np.inf, runs.residuals / runs.scale)
+    z = np.where(runs.unfinished, -np.inf, runs.residuals / runs.scales)
     z = np.nan_to_num(z, nan=0.0, neginf=-1e9)
-    least = math.log(1 - LEAST) / runs.scale
-    bad = z < min(-SINGLE, least)
+    least = math.log(1 - LEAST) / runs.scales
+    bad = z < np.minimum(-SINGLE, least)
     # In an autocorrelated series one shock lowers the next run as well: that is not a second one.
     pair = PAIR / math.sqrt(1 - runs.phi**2)
-    low = np.flatnonzero(z < min(-pair, least))
+    low = np.flatnonzero(z < np.minimum(-pair, least))
     for a, b in pairwise(low.tolist()):
         if runs.times[b] - runs.times[a] <= TOGETHER.total_seconds():
             bad[[a, b]] = True
@@ -286,7 +302,8 @@ def _bad(runs: Residuals) -> list[int]:
         clipped = np.where(bad, 0.0, np.clip(z, -CLIPPED, CLIPPED))
         total = np.concatenate([[0.0], np.cumsum(clipped)])
         means = (total[length:] - total[:-length]) / length
-        limit = min(-STRETCH * widen / math.sqrt(length), max(least, -CLIPPED + 0.5))
+        deep = np.maximum(least[: len(means)], -CLIPPED + 0.5)
+        limit = np.minimum(-STRETCH * widen / math.sqrt(length), deep)
         for start in np.flatnonzero(means < limit):
             window = np.arange(start, start + length)
             bad[window[z[window] < means[start] / 2]] = True
@@ -308,18 +325,21 @@ class _Whole:
         return cls(
             [at for part in parts for at in part.times[part.within]],
             np.concatenate([each.residuals[rows] for each, rows in runs]),
-            np.concatenate([-each.residuals[rows] / each.scale for each, rows in runs]),
+            np.concatenate([-(each.residuals / each.scales)[rows] for each, rows in runs]),
             np.concatenate([each.unfinished[rows] for each, rows in runs]),
         )
 
 
 def _spell(key: SeriesKey, runs: _Whole, members: Sequence[int], certain: int) -> Spell:
-    times, last = runs.times, members[-1]
-    goes_on = last == len(times) - 1
+    times, ends = runs.times, (members[0], members[-1])
+    goes_on = ends[1] == len(times) - 1
     unfinished = int(runs.unfinished[list(members)].sum())
     finished = runs.residuals[list(members)]
     finished = finished[np.isfinite(finished)]
     typical = float(np.median(finished)) if len(finished) else None
+    first, last = _core(runs, members, typical)
+    if goes_on:
+        last = ends[1]
     effect = None if typical is None else math.exp(typical if key.more_is_better else -typical)
     text = [] if effect is None else [percent_off(effect, more_is_better=key.more_is_better)]
     if unfinished:
@@ -331,17 +351,32 @@ def _spell(key: SeriesKey, runs: _Whole, members: Sequence[int], certain: int) -
         shape=Shape.DIP,
         key=key,
         name=name_of(key),
-        at=times[members[0]],
+        at=times[first],
         until=None if goes_on else times[last],
         last=times[last],
-        detected_at=times[max(members[0] if depth >= SINGLE else last, certain)],
+        detected_at=times[max(first if depth >= SINGLE else ends[1], certain)],
         certainty=ChangeStatus.CONFIRMED if unfinished or depth >= SINGLE else ChangeStatus.SUSPECT,
         depth=depth,
         what=", ".join(text),
         effect=effect,
         runs=len(members),
         unfinished=unfinished,
+        onset=(times[first - 1], times[first]) if first else None,
+        margin=None if (first, last) == ends else (times[ends[0]], times[ends[1]]),
     )
+
+
+def _core(runs: _Whole, members: Sequence[int], typical: float | None) -> tuple[int, int]:
+    """Return the first and last run of the hours of a dip in which most runs were low.
+
+    Low are its members, and runs between them that are nearer to its level than to the usual one.
+    """
+    rows = np.arange(members[0], members[-1] + 1)
+    low = np.isin(rows, members) | runs.unfinished[rows]
+    if typical is not None:
+        low |= np.nan_to_num(runs.residuals[rows]) < typical / 2
+    first, end = core_with_most(low)
+    return int(rows[first]), int(rows[end - 1])
 
 
 _MANY: Final = 3
@@ -385,7 +420,7 @@ def unsteady(
     are often far from their level, a few more in two days are normal.
     """
     window = timedelta(seconds=window_s)
-    hours = [Period(dip.at, dip.last) for dip in dips]
+    hours = [Period(*dip.extent) for dip in dips]
     spells: list[Spell] = []
     left = list(dips)
     points = [point for point in judgement.rolling if point.cov]
@@ -401,13 +436,13 @@ def unsteady(
     ]
     for stretch in _missed(wide, taken, window):
         begins, ends = stretch[0].at - window, stretch[-1].at
-        within = [dip for dip in dips if dip.at <= ends and dip.last >= begins]
+        within = [dip for dip in dips if dip.at <= ends and dip.extent[1] >= begins]
         alone = _missed(stretch, hours, window)
         lasts = any(part[-1].at - part[0].at >= _UNSTEADY_LEAST for part in alone)
         if not lasts and (len(within) < _MANY or ends - stretch[0].at < _UNSTEADY_LEAST):
             continue
         # A few dips show up by themselves; many of them are the spread.
-        known = [] if len(within) >= _MANY else [Period(dip.at, dip.last) for dip in within]
+        known = [] if len(within) >= _MANY else [Period(*dip.extent) for dip in within]
         part = looked.around(judgement.key, stretch[0].at, ends)
         if is_usual(part, Period(begins, ends), known=known):
             continue

@@ -14,16 +14,15 @@ targets can. An explanation that relies on the probe alone says so (docs/explain
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from statistics import median
 from typing import Final
 
 import polars as pl
 
-from trimtab.base.error import Message, shell_text, site_word
+from trimtab.base.error import Message
 from trimtab.base.incident import (
     NAMED,
     Assessment,
@@ -32,29 +31,21 @@ from trimtab.base.incident import (
     Found,
     Incident,
     Instrument,
-    Route,
     Shape,
 )
 from trimtab.base.run import RunStatus
-from trimtab.base.units import enumerated
+from trimtab.explain.breadth import breadth, surveys_within
 from trimtab.explain.causes import TABLE
 from trimtab.explain.context import Cause, Context, RunFact
-from trimtab.explain.contrast import breadth, surveys_within
+from trimtab.explain.next_step import deciding
 from trimtab.explain.telemetry_frame import OSTS, observe
+from trimtab.explain.weighing import Weighed, weigh
 from trimtab.judge.effect_size import StripedProbe, probe_limit, survey_limit
 from trimtab.judge.spread import corrected_autocorrelation, cov
 
 SHOWN: Final = 0.2
 """Confidence from which a cause with supporting evidence is listed."""
 
-_NEXT_PIECE: Final = 0.5
-"""Weight of each further piece of one route relative to the one before it.
-
-Pieces of one route rely on the same hours, or the same targets: if one misleads, so do the
-others. 1 would treat them as independent, 0 would count only the heaviest.
-"""
-_ROUTE_MOST: Final = 2.5
-"""Maximum total weight of one route."""
 _CHAIN_LEAST: Final = 0.3
 """Own weight from which an earlier link of a chain counts as having triggered a later one."""
 _SEEN_LATE: Final = timedelta(hours=3)
@@ -73,102 +64,11 @@ NOT_OF_NAMES: Final = -1.5
 CALIBRATION: Final = (0.5, 1.0)
 """Intercept and slope of confidence = logistic(a + b x natural log odds).
 
-``scripts/score_worlds.py --fit`` gave (0.63, 1.00) on 80 records of sites in which a third of the
-faults have no cause (`tests.worlds`, seeds under 10,000), and (0.50, 0.92) to (0.67, 0.97) without
-an eighth of them, with one exception; it is rounded to the cautious side. An isotonic curve, and
-one with the shape, the routes and the number of causes assessed, were no better on records left
-out. Tested on other seeds in ``benchmarks/results/worlds.json``.
+Fitted on 80 records of an earlier generator, (0.63, 1.00), and rounded to the cautious side. An
+isotonic curve, and one with the shape, the routes and the number of causes assessed, were no better
+on records left out. ``scripts/score_worlds.py --fit`` fits it on records of `tests.worlds`; how
+much was true of what those list at each confidence is in ``benchmarks/results/worlds.json``.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Weighed:
-    """A cause with its evidence and the resulting odds.
-
-    Attributes
-    ----------
-    evidence_weight
-        log10 of the likelihood ratio of all its evidence.
-    log_odds
-        log10 of the odds after prior, evidence and the other causes.
-    throughout
-        Its condition was present in good and bad hours alike: `Evidence.throughout`.
-    """
-
-    cause: Cause
-    evidence: tuple[Evidence, ...]
-    evidence_weight: float
-    log_odds: float
-    throughout: bool
-    because_of: str | None = None
-
-    @property
-    def deciding(self) -> str:
-        """The measurement that would decide whether it is the cause."""
-        return self.cause.deciding(self.evidence)
-
-    @property
-    def has_evidence_for(self) -> bool:
-        """Whether a sign of its mechanism supports it; circumstances alone do not."""
-        if self.cause.signs:
-            return any(is_sign(self.cause, piece) for piece in self.evidence)
-        return any(piece.found is Found.FOR for piece in self.evidence)
-
-    @property
-    def could_be_assessed(self) -> bool:
-        """Whether any decisive evidence was available."""
-        return any(piece.found in (Found.FOR, Found.AGAINST) for piece in self.evidence)
-
-
-def weigh(
-    cause: Cause, evidence: Iterable[Evidence], *, has_beginning: bool = True, shift: float = 0.0
-) -> Weighed:
-    """Return a cause with the sum of its evidence.
-
-    Parameters
-    ----------
-    has_beginning
-        Whether the incident began within the record. If so, a condition that was present throughout
-        cannot be what began: a missed expectation counts nothing here and is reported as a standing
-        condition instead.
-    shift
-        log10 added to the prior odds for this type of incident.
-    """
-    pieces = tuple(sorted(evidence, key=lambda piece: -abs(piece.weight)))
-    throughout = any(piece.throughout for piece in pieces)
-    began = any(piece.found is Found.FOR and piece.route is Route.TIME for piece in pieces)
-    stood = has_beginning and throughout and not began
-    counted = [
-        piece
-        for piece in pieces
-        if not (stood and piece.route in _STANDING_ROUTES and piece.weight > 0)
-    ]
-    if has_beginning and cause.signs and not any(is_sign(cause, piece) for piece in counted):
-        # Circumstances fit many causes: alone they identify none.
-        counted = [piece for piece in counted if piece.weight <= 0]
-    evidence_weight = sum(_together(counted, route) for route in Route)
-    log_odds = math.log10(cause.prior) + shift + evidence_weight
-    return Weighed(cause, pieces, evidence_weight, log_odds, stood)
-
-
-def is_sign(cause: Cause, piece: Evidence) -> bool:
-    """Return whether a piece supports the mechanism itself, not its circumstances."""
-    return piece.found is Found.FOR and piece.what.code in cause.signs
-
-
-_STANDING_ROUTES: Final = frozenset({Route.EXPECTED, Route.TARGETS})
-
-
-def _together(pieces: Sequence[Evidence], route: Route) -> float:
-    """Return the combined weight of all pieces of one route."""
-    total = 0.0
-    for sign in (1, -1):
-        weights = sorted(
-            (abs(p.weight) for p in pieces if p.route is route and p.weight * sign > 0),
-            reverse=True,
-        )
-        total += sign * sum(weight * _NEXT_PIECE**index for index, weight in enumerate(weights))
-    return max(-_ROUTE_MOST, min(_ROUTE_MOST, total))
 
 
 def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
@@ -306,19 +206,21 @@ def instruments(context: Context) -> tuple[Instrument, ...]:
     targets = _open_targets(context)
     probes = [
         _probe(name, metric, runs, targets, context)
-        for (name, metric), runs in _by_metric(context.runs).items()
+        for (name, metric), runs in _by_metric(context).items()
     ]
     return (*probes, *_surveys(context))
 
 
-def _by_metric(runs: Sequence[RunFact]) -> dict[tuple[str, str], list[RunFact]]:
-    probes: dict[str, list[RunFact]] = {}
-    for run in runs:
-        probes.setdefault(run.probe, []).append(run)
+def _by_metric(context: Context) -> dict[tuple[str, str], list[RunFact]]:
+    """Return the runs of each series by its name and metric: those of several have no one limit."""
+    series: dict[str, list[RunFact]] = {}
+    for run in context.runs:
+        apart = context.apart.get(run.series)
+        series.setdefault(f"{run.probe} ({apart})" if apart else run.probe, []).append(run)
     return {
-        (name, metric): of_probe
-        for name, of_probe in sorted(probes.items())
-        for metric in sorted({metric for run in of_probe for metric in run.values})
+        (name, metric): of_series
+        for name, of_series in sorted(series.items())
+        for metric in sorted({metric for run in of_series for metric in run.values})
     }
 
 
@@ -412,7 +314,6 @@ def _survey(metric: str, limit: float | None, saw: bool, reason: Message) -> Ins
 
 Gathered = tuple[Cause, tuple[Evidence, ...]]
 
-_NAMES_SHOWN = 3
 _ON_NAMES = ("file_", "directory_", "metadata_")
 
 
@@ -442,7 +343,7 @@ def explain(
 
 def gather(context: Context, table: Sequence[Cause] = TABLE) -> tuple[Gathered, ...]:
     """Return every cause with all its evidence."""
-    return tuple((cause, cause.assess(context)) for cause in table)
+    return tuple((cause, cause.evidence(context)) for cause in table)
 
 
 def conclude(
@@ -522,78 +423,3 @@ def _is_shown(candidate: Weighed) -> bool:
         and confidence(candidate.log_odds) >= SHOWN
         and not candidate.throughout
     )
-
-
-def deciding(
-    incident: Incident,
-    shown: Sequence[Weighed],
-    rest: Sequence[Weighed],
-    *,
-    has_site_file: bool,
-    has_servers: bool,
-) -> Message:
-    """Return the measurement that separates the two likeliest causes, or the next thing to check.
-
-    If no cause is likely, that is the slow target itself, else how to assess the likeliest cause
-    that could not be assessed. Suggests nothing that the site cannot do.
-    """
-    if len(shown) >= 2 and shown[0].because_of != shown[1].cause.id:
-        first, second = shown[0].cause, shown[1].cause
-        text = f"{first.title}, or {second.title}? {_measurement(shown[0], incident)}"
-        return Message("decide-between-two", text)
-    if shown:
-        text = f"{shown[0].cause.title}? {_measurement(shown[0], incident)}"
-        return Message("decide-on-first", text)
-    if incident.targets:
-        return _look_at(incident, has_site_file=has_site_file, has_servers=has_servers)
-    blind = [candidate for candidate in rest if not candidate.could_be_assessed]
-    if not blind:
-        advice = "" if incident.shape is Shape.MOMENT else f"; {_log_it(incident)}"
-        return Message("no-evidence", f"no supporting evidence found{advice}")
-    names = enumerated((candidate.cause.title for candidate in blind), _NAMES_SHOWN)
-    reason = next((piece.reason for piece in blind[0].evidence if piece.reason is not None), None)
-    if reason is None or reason.code not in _NO_SNAPSHOTS:
-        advice = _measurement(blind[0], incident)
-    elif has_site_file and incident.until is None:
-        advice = f"take one while it lasts: trimtab snapshot {site_word(incident.site)}"
-    else:
-        advice = _log_it(incident)
-    why = "" if reason is None else f" ({reason})"
-    return Message("not-assessed", f"not assessed: {names}{why}; {advice}")
-
-
-_NO_SNAPSHOTS: Final = frozenset({"no-snapshots", "no-bad-snapshots"})
-_SITE: Final = re.compile(r"\bSITE\b")
-"""Marks a measurement that names a command."""
-
-
-def _measurement(candidate: Weighed, incident: Incident) -> str:
-    return _SITE.sub(lambda _: site_word(incident.site), candidate.deciding)
-
-
-def _log_it(incident: Incident) -> str:
-    """Return how to add what snapshots cannot show: knowledge of people and other systems."""
-    event = shell_text(["trimtab", "event", "add", incident.site, "--kind", "config-change"])
-    return (
-        f"log what changed then ({event} --at {incident.at:%Y-%m-%dT%H:%MZ} WORDS), or import what "
-        "was recorded then (trimtab import FILE)"
-    )
-
-
-def _look_at(incident: Incident, *, has_site_file: bool, has_servers: bool) -> Message:
-    """Return checks of the targets that are slow by themselves, if no cause is likely."""
-    names = enumerated(incident.targets, _NAMES_SHOWN)
-    if not has_site_file:
-        text = (
-            f"look at {names}: server, drives (smartctl), rebuild (mdstat), and a raw test "
-            "(obdfilter-survey); trimtab import FILE stores the output"
-        )
-        return Message("look-at-target", text)
-    site, targets = site_word(incident.site), incident.targets[:_NAMES_SHOWN]
-    survey = "".join(f" --target {shell_text([target])}" for target in targets)
-    raw = " --server" if has_servers else ""
-    text = (
-        f"look at {names}: server, drives, SMART, rebuild (trimtab targets {site} "
-        f"{shell_text(targets)}), and a raw test (trimtab survey {site}{raw}{survey})"
-    )
-    return Message("look-at-target", text)

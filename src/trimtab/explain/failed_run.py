@@ -13,6 +13,7 @@ many so close together.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +27,8 @@ from trimtab.base.run import RunStatus
 from trimtab.base.series import ChangeStatus, SeriesKey
 from trimtab.base.units import plural
 from trimtab.explain.context import RunFact
-from trimtab.explain.spell import Spell, apart, grouped
+from trimtab.explain.spell import Spell, core_with_most, grouped
+from trimtab.explain.spell import apart as furthest
 from trimtab.judge.quantile import binomial_above
 
 BROKEN: Final = {RunStatus.FAILED: "failed", RunStatus.NOT_STARTED: "did not start"}
@@ -42,21 +44,25 @@ _DEPTH: Final = 30.0
 _STANDS: Final = timedelta(days=2)
 
 
-def failures(runs: Sequence[RunFact]) -> list[Spell]:
-    """Return stretches of runs without a usable figure, by probe and reason."""
+def failures(runs: Sequence[RunFact], apart: Mapping[str, str] | None = None) -> list[Spell]:
+    """Return stretches of runs without a usable figure, by probe and reason.
+
+    Parameters
+    ----------
+    apart
+        Comparability to what distinguishes that series from others of its probe.
+    """
     sorts: dict[tuple[str, str], list[RunFact]] = {}
-    last: dict[str, datetime] = {}
-    spacing: dict[str, list[datetime]] = {}
+    times: dict[str, list[datetime]] = {}
     for run in sorted(runs, key=lambda run: run.at):
-        last[run.probe] = run.at
-        spacing.setdefault(run.probe, []).append(run.at)
+        times.setdefault(run.probe, []).append(run.at)
         why = _why(run)
         if why is not None:
             sorts.setdefault((run.probe, why), []).append(run)
     return [
-        _failure_spell(probe, why, group, goes_on=group[-1].at == last[probe])
+        _failure_spell(probe, why, group, times[probe], apart or {})
         for (probe, why), broken in sorts.items()
-        for group in grouped(broken, lambda run: run.at, apart(spacing[probe]))
+        for group in grouped(broken, lambda run: run.at, furthest(times[probe]))
         if why != _DOUBTED or len(group) >= _DOUBTED_LEAST
     ]
 
@@ -67,21 +73,38 @@ def _why(run: RunFact) -> str | None:
     return _DOUBTED if run.disbelieved else None
 
 
-def _failure_spell(probe: str, why: str, group: Sequence[RunFact], *, goes_on: bool) -> Spell:
-    first, last = group[0].at, group[-1].at
+def _failure_spell(
+    probe: str,
+    why: str,
+    group: Sequence[RunFact],
+    times: Sequence[datetime],
+    apart: Mapping[str, str],
+) -> Spell:
+    bad = {run.at for run in group}
+    begin, end = bisect_left(times, group[0].at), bisect_right(times, group[-1].at)
+    core = core_with_most([at in bad for at in times[begin:end]])
+    goes_on = end == len(times)
+    first = begin + core[0]
+    last = end - 1 if goes_on else begin + core[1] - 1
+    whole = group[0].at, group[-1].at
+    of = sorted({apart.get(run.series, "") for run in group})
+    # Not in the name, of which the id is made: it would change with every series that is added.
+    which = f" ({of[0]})" if len(of) == 1 and of[0] else ""
     return Spell(
-        shape=Shape.STEP if goes_on and last - first >= _STANDS else Shape.DIP,
+        shape=Shape.STEP if goes_on and times[last] - times[first] >= _STANDS else Shape.DIP,
         key=None,
         name=probe,
-        at=first,
-        until=None if goes_on else last,
-        last=last,
-        detected_at=first,
+        at=times[first],
+        until=None if goes_on else times[last],
+        last=times[last],
+        detected_at=times[first],
         certainty=ChangeStatus.CONFIRMED,
         depth=_DEPTH,
-        what=f"{plural(len(group), 'run')} {why}",
+        what=f"{plural(len(group), 'run')} {why}{which}",
         runs=len(group),
         is_broken=why in BROKEN.values(),
+        onset=(times[first - 1], times[first]) if first else None,
+        margin=None if (times[first], times[last]) == whole else whole,
     )
 
 
@@ -145,9 +168,9 @@ _BEFORE: Final = timedelta(days=60)
 """Days used to estimate how often runs are lost; half a run is added to a short record."""
 _MONTH: Final = timedelta(days=30)
 
-_BROKEN: Final = "broken"
+_BROKEN: Final = "broken "
 _Probe = tuple[str, str, str]
-"""Name, kind and comparability, or `_BROKEN`."""
+"""Name, kind and comparability; after `_BROKEN` for runs that are in no series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +195,8 @@ def lone_runs(
     """
     if not all(spell.is_lost for spell in group):
         return ()
-    begin, end = min(spell.at for spell in group), max(spell.last for spell in group)
+    extents = [spell.extent for spell in group]
+    begin, end = min(first for first, _ in extents), max(last for _, last in extents)
     probes = _probes(frames, runs)
     within = [
         (probe, at)
@@ -182,7 +206,11 @@ def lone_runs(
     count = len(within)
     if count > 1 and not _by_chance(count, begin, end, probes):
         return ()
-    return tuple(LoneRun(probe[0], probe[1], at) for probe, at in sorted(within))
+    apart = {key.comparability: key.apart for key in frames}
+    return tuple(
+        LoneRun(probe, kind, at, apart.get(series.removeprefix(_BROKEN), ""))
+        for (probe, kind, series), at in sorted(within)
+    )
 
 
 def _probes(
@@ -195,7 +223,7 @@ def _probes(
     broken: dict[_Probe, list[datetime]] = {}
     for run in runs:
         if run.status in BROKEN:
-            broken.setdefault((run.probe, run.kind, _BROKEN), []).append(run.at)
+            broken.setdefault((run.probe, run.kind, _BROKEN + run.series), []).append(run.at)
     probes: dict[_Probe, _Runs] = {
         probe: _Runs(times, times)
         for probe, ats in broken.items()

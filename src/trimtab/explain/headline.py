@@ -21,7 +21,7 @@ from trimtab.base.error import shell_text, visible
 from trimtab.base.finding import Finding, Fix, Seen, Severity
 from trimtab.base.incident import NOTABLE, IncidentState
 from trimtab.base.series import ChangeStatus, LevelNow
-from trimtab.base.text import joined_sentences, key_label, metric_text
+from trimtab.base.text import joined_sentences, key_label, series_label
 from trimtab.base.toml_problem import NAME
 from trimtab.base.units import format_percent, plural, whole_second
 from trimtab.base.verdict import VerdictStatus
@@ -58,7 +58,13 @@ _BESIDE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class _Matter:
-    """A trouble, its sort key, the affected series, and the command that shows it."""
+    """A trouble, its sort key, the affected series, and the command that shows it.
+
+    Attributes
+    ----------
+    series
+        Id of the series, else its display name; ``None`` if it is of no single one.
+    """
 
     rank: tuple[int, int, float]
     finding: Finding
@@ -147,10 +153,11 @@ def _of_incident(incident: IncidentStatus) -> _Matter:
     if level is None or incident.metric is None:
         title = f"{state} {short}"
     else:
-        series = f"{visible(incident.probe or '')} {metric_text(incident.metric)}"
+        label = incident.name or series_label(incident.probe or "", incident.metric)
+        series = incident.series or label
         others = short.rpartition(", with ")
         beside = f", with {others[2]}" if others[1] else ""
-        title = f"{series} {level_text(level)}{beside} ({state})"
+        title = f"{label} {level_text(level)}{beside} ({state})"
     cause = f"cause: {visible(incident.cause)}" if incident.cause else "cause unknown"
     later = level is not None and level.since > incident.at + _SAME
     at = level.since if level is not None and later else incident.at
@@ -187,7 +194,8 @@ def _of_level(standing: SiteStanding, series: SeriesJudgement, level: LevelNow) 
     finding = _loss(standing.site, "level-lower", title, level.from_last, level.since)
     if standing.searched is None:
         finding = replace(finding, fix=Fix(finding.fix.prose))
-    return _Matter(_rank(finding, level.from_best), finding, standing.site, label)
+    identity = series.key.id if series.key.comparability else label
+    return _Matter(_rank(finding, level.from_best), finding, standing.site, identity)
 
 
 def _loss(site: str, id_: str, title: str, effect: float | None, at: datetime) -> Finding:
@@ -210,7 +218,12 @@ def _loss(site: str, id_: str, title: str, effect: float | None, at: datetime) -
 
 def _is_known(series: SeriesJudgement, level: LevelNow, incident: IncidentStatus) -> bool:
     """Return whether an incident already covers the level of a series."""
-    of_series = (incident.probe, incident.metric) == (series.key.probe, series.key.metric)
+    key = series.key
+    of_series = (
+        (incident.probe, incident.metric) == (key.probe, key.metric)
+        if incident.series is None
+        else incident.series == key.id
+    )
     if of_series and incident.level_now is not None:
         return True
     if incident.effect is not None and 2 * size_of(incident.effect) < size_of(level.from_last):
@@ -342,8 +355,12 @@ def _series_text(series: Sequence[SeriesJudgement], named: Sequence[_Matter]) ->
 
     Steady is for a site without trouble; otherwise a series is unchanged.
     """
-    labels = {matter.series for matter in named}
-    others = [entry for entry in series if key_label(entry.key) not in labels]
+    shown = {(matter.site, matter.series) for matter in named}
+    others = [
+        entry
+        for entry in series
+        if shown.isdisjoint((entry.key.site, word) for word in (entry.key.id, key_label(entry.key)))
+    ]
     if not others:
         return ""
     other = "other " if len(others) < len(series) else ""

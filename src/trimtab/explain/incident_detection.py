@@ -22,10 +22,29 @@ from trimtab.base.site import LIMITS, SiteLimits
 from trimtab.explain.context import Period, RunFact
 from trimtab.explain.dip import dips, unsteady
 from trimtab.explain.failed_run import BadChecksums, failures, integrity, lone_runs
+from trimtab.explain.incident_hours import (
+    began_together,
+    begin_of,
+    companions,
+    core_spells,
+    end_of,
+    margin_of,
+    of_surveys,
+    summary_of,
+    when_text,
+)
+from trimtab.explain.lasting import (
+    between_recurring,
+    is_of_losses,
+    is_of_rate,
+    lasting_losses,
+    lasting_spread,
+    without_absorbed,
+)
 from trimtab.explain.slow_hour import periodic, pooled
 from trimtab.explain.slow_target import slow_surveys, slow_targets
 from trimtab.explain.spell import (
-    SURVEYS,
+    Judged,
     LookedSeries,
     SeriesPart,
     Spell,
@@ -43,7 +62,8 @@ _FEW_DAYS: Final = timedelta(days=11)
 _NEAR: Final = timedelta(hours=4)
 """Short troubles this close are one: probes are hourly and do not start together."""
 _ONSET: Final = timedelta(hours=24)
-"""Levels that change within a day change together: that is the precision of a change point."""
+"""Levels that change within a day are one trouble, perhaps in stages; levels placed further apart
+are one if the intervals of their onsets meet."""
 _LOW: Final = (Shape.DIP, Shape.STEP)
 _SURVEYED: Final = timedelta(hours=30)
 """Surveys are daily: what they show may have begun the day before."""
@@ -116,7 +136,7 @@ def _together(spell: Spell, other: Spell) -> bool:
             return low.key != wide.key and over and within
     if Shape.UNSTEADY in (spell.shape, other.shape) or Shape.DRIFT in (spell.shape, other.shape):
         return spell.shape is other.shape and _overlap(spell, other, _NEAR)
-    surveyed = _of_surveys(spell) != _of_surveys(other)
+    surveyed = of_surveys(spell) != of_surveys(other)
     tolerance = _SURVEYED if surveyed else _ONSET
     if _is_short(spell) and _is_short(other):
         return _overlap(spell, other, _SURVEYED if surveyed else _NEAR)
@@ -126,7 +146,7 @@ def _together(spell: Spell, other: Spell) -> bool:
         begins = long.at - tolerance <= short.at <= long.at + tolerance
         unsure = long.certainty is ChangeStatus.SUSPECT and spell.key == other.key
         return _overlap(spell, other, _NEAR) and (begins or unsure)
-    return abs(spell.at - other.at) <= tolerance
+    return abs(spell.at - other.at) <= tolerance or began_together(spell, other)
 
 
 def _recur_together(spell: Spell, other: Spell) -> bool:
@@ -136,16 +156,13 @@ def _recur_together(spell: Spell, other: Spell) -> bool:
     return spell.recurs.meets(other.recurs)
 
 
-def _of_surveys(spell: Spell) -> bool:
-    return spell.key is None and SURVEYS in spell.name
-
-
 def _is_short(spell: Spell) -> bool:
     return spell.last - spell.at < _SHORT and spell.shape is not Shape.STEP
 
 
 def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:
-    return spell.at <= other.last + slack and other.at <= spell.last + slack
+    (begin, end), (other_begin, other_end) = spell.extent, other.extent
+    return begin <= other_end + slack and other_begin <= end + slack
 
 
 def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
@@ -156,14 +173,20 @@ def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
     """
     lead = _lead(group)
     strong = _strong(group, lead)
+    beside = companions(group, strong)
     ended = all(spell.until is not None for spell in strong)
     first, last = min(spell.at for spell in strong), max(spell.last for spell in strong)
+    begun = min(spell.began[0] for spell in strong)
     outside = [
         spell
         for spell in group
         if spell.is_level
         and spell not in strong
-        and (spell.at < first - _STAGE or (ended and (spell.until is None or spell.last > last)))
+        and spell not in beside
+        and (
+            (spell.at < first - _STAGE and spell.began[1] < begun)
+            or (ended and (spell.until is None or spell.last > last))
+        )
     ]
     yield [spell for spell in group if spell not in outside]
     if outside:
@@ -196,10 +219,12 @@ def _incident(
 ) -> Incident:
     lead = _lead(group)
     strong = _strong(group, lead)
-    at, last = min(spell.at for spell in strong), max(spell.last for spell in strong)
-    ended = all(spell.until is not None for spell in strong)
-    until = max(spell.until or last for spell in strong) if ended else None
-    shape = _shape(strong, lead, at, last)
+    core = core_spells(strong, lead, frames)
+    lead = lead if lead in core else _lead(core)
+    at, onset = begin_of(core)
+    last, ended = end_of(core, companions(group, strong))
+    until = last if ended else None
+    shape = _shape(core, lead, at, last)
     confirmed = any(spell.certainty is ChangeStatus.CONFIRMED for spell in group)
     targets = tuple(sorted({target for spell in group for target in spell.targets}))
     return Incident(
@@ -207,22 +232,24 @@ def _incident(
         site=site,
         key=lead.key,
         shape=shape,
-        state=_state(shape, at, until, now, targets),
+        state=_state(shape, at, until, now, is_usual=not (targets or is_of_losses(lead))),
         certainty=ChangeStatus.CONFIRMED if confirmed else ChangeStatus.SUSPECT,
         at=at,
         until=until,
-        detected_at=min(spell.detected_at for spell in group),
+        detected_at=max(at, min(spell.detected_at for spell in group)),
         effect=lead.effect,
         effect_interval=lead.effect_interval,
         runs=lead.runs,
         unfinished=max(spell.unfinished for spell in group),
-        summary=_summary(group, lead, at, until),
+        summary=summary_of(group, lead, when_text(at, until, onset)),
         moved_with=tuple(sorted(_moved(group) - {lead.name})),
         unmoved=_unmoved(group, frames, at, last),
         better=_better(group, frames, at, last),
-        stages=_stages(strong),
+        stages=_stages(core),
         recurs=lead.recurs,
         targets=targets,
+        onset=onset,
+        margin=margin_of(strong, at, last),
     )
 
 
@@ -250,12 +277,19 @@ def _shape(group: Sequence[Spell], lead: Spell, at: datetime, last: datetime) ->
 
 
 def _state(
-    shape: Shape, at: datetime, until: datetime | None, now: datetime, targets: Sequence[str]
+    shape: Shape, at: datetime, until: datetime | None, now: datetime, *, is_usual: bool
 ) -> IncidentState:
-    """Return whether it is ongoing; slow single targets never become the new normal."""
+    """Return whether it is ongoing.
+
+    Parameters
+    ----------
+    is_usual
+        Whether a level that lasts becomes the new normal: slow single targets and losses of runs
+        never do.
+    """
     if until is not None:
         return IncidentState.ENDED
-    lasts = shape is Shape.STEP and now - at > _LASTING and not targets
+    lasts = shape is Shape.STEP and now - at > _LASTING and is_usual
     return IncidentState.LASTING if lasts else IncidentState.OPEN
 
 
@@ -267,29 +301,15 @@ def _id(site: str, lead: Spell, shape: Shape, at: datetime) -> str:
     return id_of(site, series, shape, at.isoformat())
 
 
-def _summary(group: Sequence[Spell], lead: Spell, at: datetime, until: datetime | None) -> str:
-    begun = f"{at:%Y-%m-%d %H:%M}"
-    if until is None:
-        when = f"since {begun} UTC"
-    else:
-        ended = f"{until:%Y-%m-%d %H:%M}"
-        when = f"{begun} UTC" if ended == begun else f"{begun} to {ended} UTC"
-    parts = [f"{lead.name} {lead.what}"]
-    for member in sorted(group, key=lambda spell: (-spell.depth, spell.name)):
-        text = f"{member.name} {member.what}"
-        if member.name != lead.name and text not in parts:
-            parts.append(text)
-    more = len(parts) - 3
-    return f"{when}: {'; '.join(parts[:3])}" + (f"; {more} more" if more > 0 else "")
-
-
 def _stages(strong: Sequence[Spell]) -> tuple[Stage, ...]:
     """Return what got worse when; empty if no onset was clearly later than the rest."""
     stages: list[list[Spell]] = []
     for spell in sorted(strong, key=lambda spell: (spell.at, -spell.depth, spell.name)):
         if spell.shape in (Shape.UNSTEADY, Shape.DRIFT, Shape.PERIODIC):
             continue
-        if stages and spell.at - stages[-1][0].at < _STAGE:
+        if stages and (
+            spell.at - stages[-1][0].at < _STAGE or began_together(spell, stages[-1][0])
+        ):
             stages[-1].append(spell)
         else:
             stages.append([spell])
@@ -417,15 +437,11 @@ def find_troubles(
         target and survey.
     bad_checksums
         Transfers with bad checksums, from the counters of snapshots.
-    site
-        Name of the site.
-    now
-        End of the record, aware UTC.
+    site, now
+        Name of the site, and the end of its record, aware UTC.
     runs
         Every run, whatever its status: runs that failed, did not start, ran another workload or are
         not credible form incidents of their own.
-    limits
-        Limits of the site; ``None``: the defaults.
     timezone
         IANA name of the site's zone, for patterns by hour or weekday.
 
@@ -441,25 +457,53 @@ def find_troubles(
         if (frame := frames.get(judgement.key)) is not None and not frame.is_empty()
     ]
     looked = LookedSeries(judged, now)
-    spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs)]
-    spells += pooled(looked.together())
-    for judgement, frame in judged:
-        spells += [*steps(judgement, frame), *drift(judgement)]
-        spells += periodic(looked.of(judgement.key), frame, timezone)
-    dips_of = {judgement.key: _dips(looked.of(judgement.key), spells) for judgement, _ in judged}
-    every = [*spells, *chain.from_iterable(dips_of.values())]
-    lost, lone = without_lone_runs(every, frames, runs)
-    first_spells = tuple(spells)
+    apart = {key.comparability: key.apart for key in frames}
+    spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs, apart)]
+    spells += [*pooled(looked.together()), *_of_series(judged, looked, timezone)]
+    losses = tuple(lasting_losses(runs, frames))
+    wide = [*_wider(judged, spells, limits.cov)]
+    spells = [spell for spell in spells if not is_of_rate(spell, losses, runs, frames)]
+    spells += [*losses, *wide]
+    dips_of: dict[SeriesKey, list[Spell]] = {}
+    for judgement, _ in judged:
+        low = without_absorbed(_dips(looked.of(judgement.key), spells), wide)
+        dips_of[judgement.key] = [dip for dip in low if not is_of_rate(dip, losses, runs, frames)]
+    lost, lone = without_lone_runs([*spells, *chain(*dips_of.values())], frames, runs)
+    first_spells = (*spells, *lost)
     spells = [spell for spell in spells if spell not in lost]
     for judgement, _ in judged:
-        # Another series' trouble does not explain this one's spread; a lost single run does.
-        key = judgement.key
-        near = (spell for spell in (*first_spells, *lost) if spell.key in (key, None))
+        near = (spell for spell in first_spells if _is_near(spell, judgement.key))
         taken = [hours for spell in near for hours in _hours(spell, now)]
-        low = [dip for dip in dips_of[key] if dip not in lost]
+        low = [dip for dip in dips_of[judgement.key] if dip not in lost]
         spells += unsteady(judgement, looked, low, taken, window_s=limits.window_s)
     spells += integrity(bad_checksums, now)
     return Troubles(merged(spells, frames, site=site, now=now), lone)
+
+
+def _wider(judged: Judged, spells: Sequence[Spell], goal: float) -> Iterator[Spell]:
+    """Yield the stretches in which a series scatters more, recurring hours left out."""
+    for judgement, frame in judged:
+        recurring = (spell for spell in spells if spell.key == judgement.key)
+        yield from lasting_spread(judgement, between_recurring(frame, recurring), goal)
+
+
+def _of_series(judged: Judged, looked: LookedSeries, timezone: str) -> Iterator[Spell]:
+    """Yield the levels, drifts and recurring hours of each series."""
+    for judgement, frame in judged:
+        yield from steps(judgement, frame)
+        yield from drift(judgement)
+        yield from periodic(looked.of(judgement.key), frame, timezone)
+
+
+def _is_near(spell: Spell, key: SeriesKey) -> bool:
+    """Return whether a spell may explain the spread of a series.
+
+    Another series' trouble does not; a lost single run does, and a share of lost runs, which all
+    figures of a probe have in common.
+    """
+    if spell.key is None or spell.key == key:
+        return True
+    return is_of_losses(spell) and spell.key.probe == key.probe
 
 
 def _dips(parts: Sequence[SeriesPart], spells: Sequence[Spell]) -> list[Spell]:
@@ -488,6 +532,10 @@ def _recurs(dip: Spell, recurring: Sequence[Spell]) -> bool:
 def _hours(spell: Spell, now: datetime) -> tuple[Period, ...]:
     """Return the hours whose spread a spell explains: the edges of a step, all of a dip."""
     end = spell.until or now
+    if spell.margin is not None:
+        return (Period(spell.margin[0], max(end, spell.margin[1])),)
+    if spell.shape is Shape.UNSTEADY or is_of_losses(spell):
+        return (Period(spell.at, end),)
     if end - spell.at <= timedelta(days=4) or spell.shape is Shape.PERIODIC:
         return (Period(spell.at, end),)
     edges = [spell.at] if spell.until is None else [spell.at, spell.until]

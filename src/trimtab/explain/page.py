@@ -185,7 +185,14 @@ def incident_sections(
     for place, cause in enumerate(explanation.causes):
         suspicion = "suspicion" if place else "leading suspicion"
         named = format_percent(cause.confidence) if cause.confidence >= NAMED else suspicion
-        yield _cause_section(cause, _STANDING if cause.standing else named)
+        label = _STANDING if cause.standing else named
+        yield _cause_section(cause, label, _title_of(explanation, cause.because_of))
+
+
+def _title_of(explanation: Explanation, cause: str | None) -> str:
+    """Return the title of a cause by its id; empty for none."""
+    others = (*explanation.causes, *explanation.cleared, *explanation.not_assessed)
+    return next((other.title for other in others if other.cause == cause), cause or "")
 
 
 def _facts(explanation: Explanation, *, beside: bool) -> Iterator[str]:
@@ -222,8 +229,9 @@ def _facts(explanation: Explanation, *, beside: bool) -> Iterator[str]:
         yield f"{word}: no cause is likely enough to be named"
 
 
-def _cause_section(cause: Assessment, label: str) -> Section:
-    because = "" if cause.because_of is None else f", because of {cause.because_of}"
+def _cause_section(cause: Assessment, label: str, trigger: str = "") -> Section:
+    """Return a cause with its evidence; ``trigger`` is the title of the cause that led to it."""
+    because = f", because of {trigger}" if trigger else ""
     weighty_first = sorted(cause.evidence, key=lambda piece: not piece.weight)
     return Section(f"{label}: {cause.title}{because}", notes=tuple(map(_evidence, weighty_first)))
 
@@ -296,7 +304,10 @@ def _usual(speeds: Sequence[SpeedAt]) -> Iterator[str]:
 def _lone_runs(lone_runs: Sequence[LoneRun]) -> Iterator[str]:
     """Yield the single lost runs: worth a look, but no incident."""
     if lone_runs:
-        names = enumerated(f"{run.probe} {minute_text(run.at)}" for run in lone_runs)
+        names = enumerated(
+            f"{run.probe}{f' ({run.apart})' if run.apart else ''} {minute_text(run.at)}"
+            for run in lone_runs
+        )
         count = plural(len(lone_runs), "run")
         yield f"note: {count} failed or did not finish, those around did: {names}"
 
@@ -358,4 +369,5 @@ def cause_text(explanation: Explanation) -> str:
     cause = explanation.likeliest
     if cause is None:
         return "cause unknown"
-    return f"{visible(cause.title)} ({format_percent(cause.confidence, 0)})"
+    because = "".join(f", because of {visible(link.title)}" for link in explanation.chain[1:])
+    return f"{visible(cause.title)} ({format_percent(cause.confidence, 0)}){because}"

@@ -41,9 +41,10 @@ from trimtab.explain.context import (
     snapshot_times,
     windows_of,
 )
-from trimtab.explain.explanation import Weighed, assessment, explain, weigh
+from trimtab.explain.explanation import assessment, explain
 from trimtab.explain.spell import id_of, name_of
 from trimtab.explain.telemetry_frame import holds
+from trimtab.explain.weighing import Weighed, weigh
 
 _EVENTS_FROM: Final = timedelta(days=14)
 _EVENTS_TO: Final = timedelta(days=2)
@@ -180,7 +181,7 @@ def standing_conditions(first: Context, last: Context) -> tuple[Assessment, ...]
     conditions = []
     for cause in TABLE:
         begun, now = (
-            weigh(cause, cause.assess(context), has_beginning=False) for context in (first, last)
+            weigh(cause, cause.evidence(context), has_beginning=False) for context in (first, last)
         )
         if _is_present(begun) and _is_present(now):
             conditions.append(now)
@@ -356,6 +357,7 @@ def _context(
             by_people(event) and event.at <= (incident.until or known.now) for event in known.events
         ),
         has_site_file=known.has_site_file,
+        apart={key.comparability: key.apart for key in known.series},
     )
 
 

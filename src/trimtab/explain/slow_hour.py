@@ -19,6 +19,7 @@ from trimtab.explain.spell import (
     Spell,
     apart,
     carried,
+    core_of,
     grouped,
     name_of,
     percent_off,
@@ -272,7 +273,7 @@ def _recurring_spell(
     means = _hour_means(table.about(pattern.weekdays), pattern.columns)
     rows = np.flatnonzero(np.isin(table.weekdays, list(pattern.weekdays)) & np.isfinite(means))
     low = means[rows] <= pattern.loss / 2
-    begin, end = _longest(low)
+    begin, end = core_of(low)
     if end - begin < (_DAYS_LEAST if every else _WEEKS_LEAST):
         return None
     first, last = int(table.days[rows[begin]]), int(table.days[rows[end - 1]])
@@ -301,15 +302,6 @@ def _recurring_spell(
         effect=effect,
         recurs=recurs,
     )
-
-
-def _longest(low: Any) -> tuple[int, int]:
-    """Return the stretch of occurrences with the most low ones, each other one subtracting one."""
-    total = np.concatenate([[0], np.cumsum(np.where(low, 1, -1))])
-    least = np.minimum.accumulate(total)
-    end = int(np.argmax(total - least))
-    begin = int(np.flatnonzero(total[: end + 1] == least[end])[-1])
-    return begin, end
 
 
 VOICES: Final = 3
@@ -349,7 +341,7 @@ class _Series:
     @property
     def scaled(self) -> Any:
         """Residuals in standard deviations of the series; an unfinished run is at the bottom."""
-        scaled = np.clip(self.runs.residuals / self.runs.scale, -_CUT, _CUT)
+        scaled = np.clip(self.runs.residuals / self.runs.scales, -_CUT, _CUT)
         return np.where(self.runs.unfinished, -_CUT, scaled)
 
 

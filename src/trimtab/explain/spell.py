@@ -44,6 +44,8 @@ _EVER: Final = datetime.min.replace(tzinfo=UTC)
 _WEEK: Final = 7 * 86400.0
 _LEVEL_RUNS: Final = 15
 """Fewest runs in a level if runs are a day or more apart."""
+_LEVEL_SURE: Final = 48
+"""Runs that show how far a level scatters: to within a tenth or so."""
 _SCALE_LEAST: Final = 0.005
 """Half a per cent: steadier series would otherwise report every hiccup."""
 
@@ -178,15 +180,21 @@ class Residuals:
 
     Attributes
     ----------
-    scale, phi
-        Robust standard deviation of the residuals, and their lag-1 correlation.
+    scales
+        Robust standard deviation of the residuals of its level: a level that scatters more, beside
+        a slow drive, has low runs as it has high ones. Of a short level, no less than the whole.
+    phi
+        Lag-1 correlation of the residuals.
+    levels
+        Number of the level to which each run belongs.
     """
 
     times: Any
     residuals: Any
     unfinished: Any
-    scale: float
+    scales: Any
     phi: float
+    levels: Any
 
 
 def residuals_of(key: SeriesKey, frame: pl.DataFrame, levels: Sequence[datetime]) -> Residuals:
@@ -204,15 +212,26 @@ def residuals_of(key: SeriesKey, frame: pl.DataFrame, levels: Sequence[datetime]
     sign = 1.0 if key.more_is_better else -1.0
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.where(unfinished, np.nan, sign * np.log(values))
-    residuals = np.full(len(logs), np.nan)
-    for part in _parts(times, levels):
+    residuals, numbers = np.full(len(logs), np.nan), np.zeros(len(logs), dtype=int)
+    parts = _parts(times, levels)
+    for number, part in enumerate(parts):
         residuals[part] = logs[part] - _level(times[part], logs[part])
+        numbers[part] = number
+    whole = _scale(residuals)
+    scales = np.full(len(logs), whole)
+    for part in parts:
+        of_level, runs = _scale(residuals[part]), int(np.isfinite(residuals[part]).sum())
+        scales[part] = of_level if runs >= _LEVEL_SURE else max(of_level, whole)
+    # Outliers are the target: they must not make the rest look uncorrelated.
+    known = (residuals / scales)[np.isfinite(residuals)]
+    phi = corrected_autocorrelation(np.clip(known, -3.0, 3.0)[-720:].tolist())
+    return Residuals(times, residuals, unfinished, scales, phi, numbers)
+
+
+def _scale(residuals: Any) -> float:
     known = residuals[np.isfinite(residuals)]
     scale = 1.4826 * float(np.median(np.abs(known))) if len(known) else _SCALE_LEAST
-    # Outliers are the target: they must not make the rest look uncorrelated.
-    clipped = np.clip(known, -3 * scale, 3 * scale)
-    phi = corrected_autocorrelation(clipped[-720:].tolist())
-    return Residuals(times, residuals, unfinished, max(scale, _SCALE_LEAST), phi)
+    return max(scale, _SCALE_LEAST)
 
 
 def _parts(times: Any, levels: Sequence[datetime]) -> list[slice]:
@@ -260,7 +279,8 @@ class Spell:
     name
         Display name: ``ior write_bandwidth``, ``surveys``.
     at, until
-        First and last bad run; ``until`` is ``None`` while ongoing.
+        First and last run of its core, where most runs were bad; ``until`` is ``None`` while
+        ongoing.
     last
         Last bad run or look so far, also while ongoing.
     depth
@@ -273,6 +293,10 @@ class Spell:
         Runs that failed or did not start: nothing was measured.
     moved
         Names of the series that show it, if several together do.
+    onset
+        The interval within which it began; ``None``: at ``at``, as far as known.
+    margin
+        First and last run of everything that belongs to it; ``None``: those of ``at`` and ``last``.
     """
 
     shape: Shape
@@ -294,6 +318,8 @@ class Spell:
     is_broken: bool = False
     moved: tuple[str, ...] = ()
     recurs: Recurrence | None = None
+    onset: tuple[datetime, datetime] | None = None
+    margin: tuple[datetime, datetime] | None = None
 
     def is_same(self, other: Spell) -> bool:
         """Return whether two spells of a kind overlap in time and, if recurring, in hours."""
@@ -302,6 +328,16 @@ class Spell:
         if self.recurs is None or other.recurs is None:
             return self.recurs is other.recurs
         return self.recurs.meets(other.recurs)
+
+    @property
+    def extent(self) -> tuple[datetime, datetime]:
+        """First and last run of everything that belongs to it."""
+        return self.margin or (self.at, self.last)
+
+    @property
+    def began(self) -> tuple[datetime, datetime]:
+        """The interval within which it began."""
+        return self.onset or (self.at, self.at)
 
     @property
     def is_lost(self) -> bool:
@@ -392,3 +428,51 @@ def grouped(
         else:
             groups.append([item])
     return groups
+
+
+def core_of(low: Any) -> tuple[int, int]:
+    """Return the stretch with the most low entries, each other one subtracting one.
+
+    Of equal ones the longest.
+
+    Parameters
+    ----------
+    low
+        Booleans in order of time, shape (n,).
+
+    Returns
+    -------
+    tuple[int, int]
+        Its first entry, and the one after its last.
+
+    Examples
+    --------
+    >>> core_of([True, False, False, True, True, False, True])
+    (3, 7)
+    """
+    total = np.concatenate([[0], np.cumsum(np.where(low, 1, -1))])
+    least = np.minimum.accumulate(total)
+    ends = np.flatnonzero(total - least == (total - least).max()).tolist()
+    begins = [int(np.flatnonzero(total[: end + 1] == least[end])[0]) for end in ends]
+    return max(zip(begins, ends, strict=True), key=lambda ends: ends[1] - ends[0])
+
+
+def core_with_most(low: Any) -> tuple[int, int]:
+    """Return the `core_of` low runs if it has more than half of them, else all from first to last.
+
+    A few low runs by chance, hours before a trouble or after it, are not part of it; runs that are
+    low now and then are one trouble from the first to the last.
+
+    Examples
+    --------
+    >>> core_with_most([True, False, False, True, True, True])
+    (3, 6)
+    >>> core_with_most([True, False, False, True, False, False, True])
+    (0, 7)
+    """
+    low = np.asarray(low)
+    begin, end = core_of(low)
+    if 2 * low[begin:end].sum() > low.sum():
+        return begin, end
+    places = np.flatnonzero(low)
+    return int(places[0]), int(places[-1]) + 1

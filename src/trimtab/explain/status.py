@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from trimtab.base.encode import shape
 from trimtab.base.finding import Finding, Severity
@@ -161,6 +162,10 @@ class SnapshotDocument:
     snapshot: SiteState
 
 
+BENCHMARK: Final = "benchmark"
+"""Name of the benchmark among the settings that distinguish series: `SeriesStatus.asked`."""
+
+
 @dataclass(frozen=True, slots=True)
 class SeriesStatus:
     """Status of one series of comparable runs: one metric of one probe.
@@ -176,8 +181,9 @@ class SeriesStatus:
     verdict, trend
         Over the last window, and over days.
     asked
-        Parameters that distinguish the series from others of its probe and benchmark: parameter to
-        value, ``None`` if not set. Empty if there is no other.
+        What distinguishes the series from others of its probe: ``benchmark`` if the probe has
+        several, then parameter to value, ``None`` if not set; ``series``, the beginning of its key,
+        if that does not suffice. Empty if there is no other.
     suspect
         A level change suspected at its last run and not confirmed yet.
     """
@@ -211,6 +217,10 @@ class IncidentStatus:
         The series in which it is most visible; ``None`` if no series shows it.
     level_now
         As `trimtab.base.incident.Incident.level_now`.
+    series
+        Id of that series, as `trimtab.base.series.SeriesKey.id`; ``None`` if unknown.
+    name
+        Display name of that series, distinct within its site; empty: probe and metric.
     """
 
     site: str
@@ -225,6 +235,8 @@ class IncidentStatus:
     probe: str | None = None
     metric: str | None = None
     level_now: LevelNow | None = None
+    series: str | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

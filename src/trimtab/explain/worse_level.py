@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -11,27 +12,29 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from trimtab.base.error import code_of
 from trimtab.base.incident import Shape
-from trimtab.base.series import DIRECTION, ChangePoint, ChangeStatus, SeriesJudgement
+from trimtab.base.series import ChangePoint, ChangeStatus, SeriesJudgement
 from trimtab.base.verdict import Interval, TrendDirection
-from trimtab.explain.spell import Spell, name_of, percent_off
-from trimtab.judge.array import scatter
-from trimtab.judge.bootstrap import N_MINIMUM, ratio_interval
+from trimtab.explain.level_change import LEVEL_RUNS, SAME_LEVEL, SHORT, LevelChange, changes_of
+from trimtab.explain.spell import Spell, core_with_most, name_of, percent_off
+from trimtab.judge.array import median, scatter
+from trimtab.judge.bootstrap import ratio_interval
+from trimtab.judge.change_place import onset_places
+from trimtab.judge.spread import corrected_autocorrelation
 
 _BACK: Final = 0.5
 """The level has recovered when half the loss is back: the effects' intervals allow no more."""
-_SHORT: Final = timedelta(days=2)
-"""A level that recovered within this time was a dip (`Shape.DIP`)."""
 _PLACED: Final = timedelta(hours=12)
+_PLACED_MOST: Final = timedelta(hours=96)
+"""Maximum distance of a change from where its level begins: a faint one in strong noise is placed
+no better, and two faults four days apart are two."""
+_DEEP_RUNS: Final = 3
+"""Runs in a row that show how deep a level was at its deepest."""
+_LOST_MOST: Final = math.log(10)
+"""Loss, in logarithms, as which an unfinished run counts."""
 _SUSPECT_LEAST: Final = 0.05
 """Minimum size of a suspected level change. A smaller one must be confirmed: a few suspects a year
 are false, and those are small."""
-_UNFINISHED: Final = 0.1
-"""Share of the runs. If this many more do not finish than before, the level covers all runs: those
-that still finish may be as fast as ever."""
-_LEVEL_RUNS: Final = 336
-"""Runs of a level that determine its scatter: two weeks of hourly ones."""
 _SCATTER_RUNS: Final = 12
 _SCATTER_LEAST: Final = 0.01
 _AROUND: Final = timedelta(days=14)
@@ -42,170 +45,17 @@ _EVERY: Final = 2
 """Grid step in days for the beginning and end of a fitted line."""
 _DRIFT_LEAST: Final = 0.05
 """Loss over the days of the trend; below it a drift is not yet an incident."""
-_SAME_LEVEL: Final = 0.005
-"""A level this close to the previous one may as well be the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A level change, with both levels over all runs.
-
-    Attributes
-    ----------
-    before, after
-        Median of the finished runs, minus the unfinished share if that changed too.
-    lost
-        Unfinished runs after it, and how many runs there were; ``None`` if no more than before.
-    """
-
-    point: ChangePoint
-    before: float | None
-    after: float | None
-    lost: tuple[int, int] | None
-
-    @property
-    def confirmed(self) -> bool:
-        return self.point.status is ChangeStatus.CONFIRMED
-
-    @property
-    def fell_too(self) -> bool:
-        """Whether runs were lost and the level of the finished ones fell as well."""
-        return self.lost is not None and _fell(self.point)
-
-    def is_worse(self, *, more_is_better: bool) -> bool:
-        """Whether it is for the worse; never if no run finished before."""
-        if self.before is None:
-            return False
-        if self.after is None:
-            return True
-        return self.after < self.before if more_is_better else self.after > self.before
-
-    @property
-    def size(self) -> float:
-        """Fraction of the level that was lost."""
-        return 1.0 if not self.before or self.after is None else abs(self.after / self.before - 1)
-
-
-def _changes(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[_Change]:
-    """Return the changes of a series that were not dismissed and have a known direction."""
-    points = _staged(
-        [
-            point
-            for point in judgement.changes
-            if point.dismissed_at is None and code_of(point.reason) != DIRECTION
-        ],
-        frame,
-    )
-    times = frame["at"]
-    ended = ~frame["unfinished"].fill_null(value=True)
-    edges = [
-        int(times.search_sorted(point.at))
-        for point in points
-        if point.status is ChangeStatus.CONFIRMED
-    ]
-    changes: list[_Change] = []
-    for point in points:
-        place = int(times.search_sorted(point.at))
-        begin = max((edge for edge in edges if edge < place), default=0)
-        end = min((edge for edge in edges if edge > place), default=frame.height)
-        sides = ended[max(begin, place - _LEVEL_RUNS) : place], ended[place:end][:_LEVEL_RUNS]
-        shares = [float(side.mean() or 0.0) if len(side) else 1.0 for side in sides]  # pyrefly: ignore[bad-argument-type]
-        before, after, lost = point.before, point.after, None
-        # A duration has no value for an unfinished run, which is left out of the series.
-        # Runs lost before, perhaps long before, do not turn a lower level into a better one.
-        more_lost = shares[1] <= shares[0] - _UNFINISHED
-        fewer_lost = shares[1] >= shares[0] + _UNFINISHED and not _fell(point)
-        if judgement.key.more_is_better and (more_lost or fewer_lost):
-            before, after = (before or 0.0) * shares[0], (after or 0.0) * shares[1]
-            if more_lost:
-                lost = len(sides[1]) - int(sides[1].sum()), len(sides[1])
-        changes.append(_Change(point, before, after, lost))
-    return changes
-
-
-def _staged(points: Sequence[ChangePoint], frame: pl.DataFrame) -> list[ChangePoint]:
-    """Merge changes that are stages of one fall, or of one rise.
-
-    While a level falls over hours, its runs scatter over the whole fall, so the effect is uncertain
-    however far the level fell in the end. If the interval of a confirmed change is wider than the
-    change, or it has too few runs for one, and another follows in the same direction within
-    `_SHORT`, the levels before and after both are compared.
-    """
-    certain = [point for point in points if point.status is ChangeStatus.CONFIRMED]
-    chains: list[list[ChangePoint]] = []
-    for point in certain:
-        if chains and _is_next_stage(chains[-1][-1], point):
-            chains[-1].append(point)
-        else:
-            chains.append([point])
-    edges = [point.at for point in certain]
-    joined = [point for point in points if point.status is not ChangeStatus.CONFIRMED]
-    for chain in chains:
-        end = min((at for at in edges if at > chain[-1].at), default=None)
-        begin = max((at for at in edges if at < chain[0].at), default=None)
-        joined.append(chain[0] if len(chain) == 1 else _joined(chain, begin, end, frame))
-    return sorted(joined, key=lambda point: point.at)
-
-
-def _is_next_stage(point: ChangePoint, later: ChangePoint) -> bool:
-    """Return whether two confirmed changes, one of uncertain size, are one."""
-    if point.effect is None or later.effect is None or later.at - point.at >= _SHORT:
-        return False
-    same_way = (point.effect < 1) == (later.effect < 1)
-    return same_way and not (_is_sized(point) and _is_sized(later))
-
-
-def _joined(
-    chain: Sequence[ChangePoint], begin: datetime | None, end: datetime | None, frame: pl.DataFrame
-) -> ChangePoint:
-    """Return the change from the level before a chain to the level after it.
-
-    Parameters
-    ----------
-    begin, end
-        First run of the level before, and first run after the last level; ``None``: ends of the
-        record.
-    """
-    first, last = chain[0], chain[-1]
-    at = pl.col("at")
-    finished = frame.filter(~pl.col("unfinished") & pl.col("value").is_not_null())
-    before = finished.filter(at < first.at, True if begin is None else at >= begin)
-    after = finished.filter(at >= last.at, True if end is None else at < end)
-    values = [
-        side["value"].to_list() for side in (before.tail(_LEVEL_RUNS), after.head(_LEVEL_RUNS))
-    ]
-    effect = last.after / first.before if first.before and last.after is not None else None
-    return replace(
-        first,
-        effect=effect,
-        effect_interval=ratio_interval(values[1], values[0]),
-        after=last.after,
-        n_after=last.n_after,
-    )
-
-
-def _fell(point: ChangePoint) -> bool:
-    """Return whether the finished runs were certainly lower than before."""
-    return point.effect_interval is not None and point.effect_interval.high < 1 - _SAME_LEVEL
 
 
 def _is_about_1(interval: Interval) -> bool:
     """Return whether this effect is compatible with no change."""
-    return interval.low < 1 + _SAME_LEVEL and interval.high > 1 - _SAME_LEVEL
-
-
-def _is_sized(point: ChangePoint) -> bool:
-    """Return whether the size of a change is known, not just its existence."""
-    interval, effect = point.effect_interval, point.effect
-    if interval is None or not effect or interval.low <= 0:
-        return min(point.n_before, point.n_after) >= N_MINIMUM
-    return math.log(interval.high / interval.low) <= abs(math.log(effect))
+    return interval.low < 1 + SAME_LEVEL and interval.high > 1 - SAME_LEVEL
 
 
 def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
     """Yield the changes for the worse of one series; a recovery ends one and is not one itself."""
     more = judgement.key.more_is_better
-    changes = _changes(judgement, frame)
+    changes = changes_of(judgement, frame)
     times: list[datetime] = frame["at"].to_list()
     gradual: set[int] = set()
     for places in _downward(changes, more):
@@ -214,16 +64,21 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
             gradual |= set(places)
             yield _gradual(judgement, frame, changes, places, decline)
     for index, change in enumerate(changes):
-        if index in gradual or not change.is_worse(more_is_better=more) or _is_faint(change):
+        if index in gradual or not _is_told(change, more):
             continue
-        point = change.point
         back = _recovery(change, changes[index + 1 :], more)
-        upto = times[-1] if back is None else max(at for at in times if at < back.at)
-        length = upto - point.at
-        begun = min(_sharpened(change, frame), upto)
-        short = back is not None and length < _SHORT
+        begun = min(_sharpened(change, frame), times[-1])
+        upto = times[-1]
+        if back is not None:
+            end = max(_sharpened(back, frame), times[bisect_right(times, begun)])
+            upto = times[bisect_left(times, end) - 1]
+        is_short = back is not None and upto - begun < SHORT
+        core = None if back is None else _core(change, frame, begun, upto, more_is_better=more)
+        margin = None if core is None else (begun, upto)
+        shown, begun, upto = core or (change, begun, upto)
+        point = shown.point
         yield Spell(
-            shape=Shape.DIP if short else Shape.STEP,
+            shape=Shape.DIP if is_short or core is not None else Shape.STEP,
             key=judgement.key,
             name=name_of(judgement.key),
             at=begun,
@@ -231,21 +86,121 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
             last=upto,
             detected_at=max(begun, point.detected_at),
             certainty=point.status,
-            depth=change.size / _scatter(point, judgement, frame),
-            what=_effect_text(change, more),
+            depth=shown.size / _scatter(point, judgement, frame),
+            what=_effect_text(shown, more),
             effect=point.effect,
             effect_interval=point.effect_interval,
             runs=sum(begun <= at <= upto for at in times),
             unfinished=_unfinished(frame, begun, upto),
-            is_level=change.confirmed,
+            is_level=shown.confirmed,
+            onset=_onset(shown, judgement, frame, begun),
+            margin=margin,
         )
 
 
-def _downward(changes: Sequence[_Change], more_is_better: bool) -> Iterator[list[int]]:
+def _is_told(change: LevelChange, more_is_better: bool) -> bool:
+    """Return whether a change is for the worse, or may be, and large enough."""
+    if not change.direction_known:
+        return True
+    return change.is_worse(more_is_better=more_is_better) and not _is_faint(change)
+
+
+def _core(
+    change: LevelChange,
+    frame: pl.DataFrame,
+    begun: datetime,
+    upto: datetime,
+    *,
+    more_is_better: bool,
+) -> tuple[LevelChange, datetime, datetime] | None:
+    """Return the core of a level that is over, and the change to it, if that is far shorter.
+
+    It holds most of the loss, in less than half of the runs: deep hours beside a faint level, or
+    beside usual runs, as the detectors place no level shorter than half a day and see that it is
+    over a day later.
+    """
+    within = frame.filter(pl.col("at").is_between(begun, upto))
+    if change.lost is not None or within.height < 2 * _DEEP_RUNS or not change.point.before:
+        return None
+    if not change.direction_known:
+        return None
+    values = within["value"].fill_null(0.0).to_numpy()
+    with np.errstate(divide="ignore"):
+        lost = np.log(change.point.before / values)
+    lost = np.clip(lost if more_is_better else -lost, 0.0, _LOST_MOST)
+    deep = max(median(lost[place : place + _DEEP_RUNS]) for place in range(len(lost)))
+    first, end = core_with_most(lost > deep / 2) if deep > 0 else (0, len(lost))
+    core = within[first:end]
+    begin, last = core["at"][0], core["at"][-1]
+    if (
+        last - begin >= SHORT
+        or 2 * core.height > len(lost)
+        or 2 * lost[first:end].sum() < lost.sum()
+    ):
+        return None
+    point = change.point
+    finished = frame.filter(pl.col("value") > 0)
+    before = finished.filter(pl.col("at") < begun)["value"].tail(LEVEL_RUNS).to_list()
+    low = core.filter(pl.col("value") > 0)["value"].to_list()
+    if not low or not point.before:
+        return None
+    after = float(np.median(low))
+    point = replace(
+        point,
+        at=begin,
+        after=after,
+        n_after=len(low),
+        effect=after / point.before,
+        effect_interval=ratio_interval(low, before),
+    )
+    return replace(change, point=point, after=after), begin, last
+
+
+def _onset(
+    change: LevelChange, judgement: SeriesJudgement, frame: pl.DataFrame, begun: datetime
+) -> tuple[datetime, datetime]:
+    """Return the interval within which a level began: from a run before it to a run of it.
+
+    As wide as the size of the change and the noise ask for, and as the gap that contains it.
+    """
+    point, times = change.point, frame["at"]
+    low, high = max(0, int(times.search_sorted(begun)) - 1), int(times.search_sorted(begun))
+    finished = pl.col("value") > 0
+    edges = [each.at for each in judgement.changes if each.status is ChangeStatus.CONFIRMED]
+    begin = max((at for at in edges if at < point.at), default=times[0])
+    end = min((at for at in edges if at > point.at), default=times[-1])
+    near = frame.filter(
+        finished,
+        pl.col("at").is_between(
+            max(begin, point.at - _PLACED_MOST), min(end, point.at + _PLACED_MOST)
+        ),
+    )
+    is_placed = change.direction_known and not change.is_only_lost
+    if point.before and point.after and is_placed and not near.is_empty():
+        before = frame.filter(finished, pl.col("at") >= begin, pl.col("at") < point.at)
+        about = np.log(before["value"].tail(LEVEL_RUNS).to_numpy() / point.before)
+        scale = _scatter(point, judgement, frame)
+        phi = corrected_autocorrelation(np.clip(about, -3 * scale, 3 * scale).tolist())
+        places = onset_places(
+            np.log(near["value"].to_numpy()),
+            math.log(point.before),
+            math.log(point.after),
+            scale,
+            (1 + phi) / (1 - phi),
+        )
+        first, last = (int(times.search_sorted(near["at"][place])) for place in places)
+        low, high = min(low, max(0, first - 1)), max(high, last)
+    ends = times[low], times[high]
+    return (
+        ends if point.between is None else (min(ends[0], point.between[0]), max(ends[1], point.at))
+    )
+
+
+def _downward(changes: Sequence[LevelChange], more_is_better: bool) -> Iterator[list[int]]:
     """Yield the positions of at least two confirmed changes that follow one another downwards."""
     places: list[int] = []
     for index, change in enumerate(changes):
-        if not change.confirmed or _is_faint(change):
+        if not change.confirmed or not change.direction_known or _is_faint(change):
             continue
         if change.lost is None and change.is_worse(more_is_better=more_is_better):
             places.append(index)
@@ -328,7 +283,7 @@ def _ramp(days: Any, logs: Any, first: float, last: float) -> tuple[float, float
 def _gradual(
     judgement: SeriesJudgement,
     frame: pl.DataFrame,
-    changes: Sequence[_Change],
+    changes: Sequence[LevelChange],
     places: Sequence[int],
     decline: _Decline,
 ) -> Spell:
@@ -337,7 +292,7 @@ def _gradual(
     first = changes[places[0]].point
     times: list[datetime] = frame["at"].to_list()
     backs = [_recovery(changes[place], changes[place + 1 :], more) for place in places]
-    ended = [back.at for back in backs if back is not None]
+    ended = [back.point.at for back in backs if back is not None]
     last = times[-1]
     if len(ended) == len(backs):
         last = max(at for at in times if at < max(ended))
@@ -391,7 +346,7 @@ def drift(judgement: SeriesJudgement) -> Iterator[Spell]:
     )
 
 
-def _sharpened(change: _Change, frame: pl.DataFrame) -> datetime:
+def _sharpened(change: LevelChange, frame: pl.DataFrame) -> datetime:
     """Return the run near a change from which runs are closer to the new level.
 
     A change point is located where a whole level begins, to within hours; its cause is searched to
@@ -400,14 +355,11 @@ def _sharpened(change: _Change, frame: pl.DataFrame) -> datetime:
     consists of nothing else, they are the new level.
     """
     point = change.point
-    if not point.before:
+    if not point.before or not change.direction_known:
         return point.at
     near = frame.filter(pl.col("at").is_between(point.at - _PLACED, point.at + _PLACED))
     times: list[datetime] = near["at"].to_list()
-    only_lost = change.lost is not None and not change.fell_too
-    after = 0.0 if only_lost else point.after or 0.0
-    values = near["value"].fill_null(0.0).to_numpy()
-    is_new = (values < (point.before + after) / 2) == (after < point.before)
+    is_new = _is_new(change, near["value"].fill_null(0.0).to_numpy())
     # Before each run, new-level runs are on the wrong side; from it on, old-level ones are.
     wrong_before = np.concatenate([[0], np.cumsum(is_new)])
     wrong_after = np.concatenate([np.cumsum(~is_new[::-1])[::-1], [0]])
@@ -418,7 +370,17 @@ def _sharpened(change: _Change, frame: pl.DataFrame) -> datetime:
     return min((times[index] for index in best), key=lambda at: abs(at - point.at))
 
 
-def _is_faint(change: _Change) -> bool:
+def _is_new(change: LevelChange, values: Any) -> Any:
+    """Return which values are nearer to the level after a change than to the one before it.
+
+    0: a run that did not finish. If the change consists of such runs, they are the new level.
+    """
+    before = change.point.before or 0.0
+    after = 0.0 if change.is_only_lost else change.point.after or 0.0
+    return (values < (before + after) / 2) == (after < before)
+
+
+def _is_faint(change: LevelChange) -> bool:
     """Return whether a change is too small for an incident before it is confirmed.
 
     Or is no level change: lost runs, or a dip that is over, confirm a change whose interval
@@ -431,23 +393,28 @@ def _is_faint(change: _Change) -> bool:
 
 
 def _recovery(
-    change: _Change, later: Sequence[_Change], more_is_better: bool
-) -> ChangePoint | None:
+    change: LevelChange, later: Sequence[LevelChange], more_is_better: bool
+) -> LevelChange | None:
     """Return the change that restored the level, ``None`` if it stayed.
 
-    A confirmed change is over when its recovery is confirmed: a suspect may yet be dismissed.
+    A confirmed change is over when its recovery is confirmed: a suspect may yet be dismissed. One
+    without a direction is over when the level changes again.
     """
     if change.before is None:
         return None
     point = change.point
     for other in later:
+        if not change.direction_known and other.confirmed:
+            return other
+        if not (change.direction_known and other.direction_known):
+            continue
         if other.after is None or (change.confirmed and not other.confirmed):
             continue
         levels = [(change.before, change.after, other.after)]
         if change.fell_too:  # Both must recover.
             levels.append((point.before or 0.0, point.after, other.point.after or 0.0))
         if all(_is_back(*level, more_is_better=more_is_better) for level in levels):
-            return other.point
+            return other
     return None
 
 
@@ -470,15 +437,17 @@ def _scatter(point: ChangePoint, judgement: SeriesJudgement, frame: pl.DataFrame
     before = frame.filter(pl.col("at") < point.at)
     if begin is not None:
         before = before.filter(pl.col("at") >= begin)
-    values = before["value"].drop_nulls().tail(_LEVEL_RUNS).to_numpy()
+    values = before["value"].drop_nulls().tail(LEVEL_RUNS).to_numpy()
     values = values[values > 0]
     if len(values) < _SCATTER_RUNS:
         return max(_SCATTER_LEAST, judgement.overall.mad_cv or 0.0)
     return max(_SCATTER_LEAST, scatter(values) / float(np.median(values)))
 
 
-def _effect_text(change: _Change, more_is_better: bool) -> str:
-    effect = change.point.effect
+def _effect_text(change: LevelChange, more_is_better: bool) -> str:
+    effect, interval = change.point.effect, change.point.effect_interval
+    if not change.direction_known and interval is not None:
+        return f"changed, direction not known ({interval.low:.2f} to {interval.high:.2f} times)"
     parts = [] if effect is None else [percent_off(effect, more_is_better=more_is_better)]
     if change.point.of_unit is not None:
         parts = [change.point.of_unit]

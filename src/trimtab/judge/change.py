@@ -303,15 +303,32 @@ def _settled(
             yield places, point
 
 
-def suspect_among(
+@dataclass(frozen=True, slots=True)
+class LevelNewest:
+    """What the last runs of a series show of its level.
+
+    Attributes
+    ----------
+    since
+        First run of the current level: after the last change, confirmed or suspected; of a series
+        that did not change, its first run. ``None``: no runs.
+    suspect
+        The open suspect.
+    """
+
+    since: datetime | None
+    suspect: ChangePoint | None
+
+
+def newest_level(
     at: Sequence[datetime],
     values: Sequence[float | None],
     *,
     more_is_better: bool = True,
     timezone: str = "UTC",
     known: Collection[datetime] = (),
-) -> ChangePoint | None:
-    """Return the open suspect of runs at the given times; ``None`` is an unfinished run.
+) -> LevelNewest:
+    """Return the current level of runs at the given times; ``None`` is an unfinished run.
 
     Parameters
     ----------
@@ -324,13 +341,31 @@ def suspect_among(
     runs = of_sequences(at, values, more_is_better=more_is_better, timezone=timezone)
     walk = WalkForward(by_occasion(runs, RUNS_MOST))
     runs = walk.runs
-    if len(runs):
-        since_s = min(runs.time_s[-1] - RECENT_S, runs.time_s[-min(RECENT_RUNS, len(runs))])
-        walk.go(since_s=float(since_s))
-    if walk.open is None or runs.at[walk.open.place] in known:
-        return None
+    if not len(runs):
+        return LevelNewest(None, None)
+    since_s = min(runs.time_s[-1] - RECENT_S, runs.time_s[-min(RECENT_RUNS, len(runs))])
+    walk.go(since_s=float(since_s))
+    if walk.open is None:
+        return LevelNewest(runs.at[walk.levels[-1]], None)
+    since = runs.at[walk.open.place]
+    if since in known:
+        return LevelNewest(since, None)
     begin = max((k for k in walk.levels if k < walk.open.place), default=0)
-    return change_point(runs, walk.open, begin, len(runs))
+    return LevelNewest(since, change_point(runs, walk.open, begin, len(runs)))
+
+
+def suspect_among(
+    at: Sequence[datetime],
+    values: Sequence[float | None],
+    *,
+    more_is_better: bool = True,
+    timezone: str = "UTC",
+    known: Collection[datetime] = (),
+) -> ChangePoint | None:
+    """Return the open suspect of runs at the given times; parameters as in `newest_level`."""
+    return newest_level(
+        at, values, more_is_better=more_is_better, timezone=timezone, known=known
+    ).suspect
 
 
 def _untested(runs: Runs) -> Message:

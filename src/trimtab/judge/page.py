@@ -24,6 +24,7 @@ from trimtab.base.verdict import VerdictStatus
 from trimtab.explain.headline import headline, of_judgement, tone_of
 from trimtab.explain.trouble import slow_trouble
 from trimtab.judge.series_level import effect_text, is_worse, level_now, onset_text, series_rank
+from trimtab.judge.spread import is_vague
 from trimtab.show.chart import Chart
 from trimtab.show.document import GOAL_TONES, Cell, Document, Row, Section, Table, row, table
 
@@ -128,7 +129,7 @@ def _summary_row(series: SeriesJudgement) -> Row:
         since,
         Cell(
             percent_or_dash(verdict.cov),
-            "" if interval is None else text.range_text(interval, "1"),
+            "" if interval is None or is_vague(interval) else text.range_text(interval, "1"),
         ),
         _goal(series),
     )
@@ -189,7 +190,9 @@ def _facts(series: SeriesJudgement) -> Iterator[str]:
 
 def _spread(dispersion: Dispersion) -> str:
     interval = dispersion.cov_interval
-    shown = "" if interval is None else f" ({text.range_text(interval, '1')})"
+    shown = ""
+    if interval is not None and not is_vague(interval):
+        shown = f" ({text.range_text(interval, '1')})"
     parts = [f"COV {percent_or_dash(dispersion.cov)}{shown}"]
     if dispersion.unfinished:
         parts.append(f"of the finished ones {percent_or_dash(dispersion.cov_finished)}")

@@ -305,7 +305,7 @@ def judge_series(
     levels, more = confirmed_times(changes.points), key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)
     present = [run.at for run in excluded if run.at is not None]
-    verdict, heading = _verdict_and_trend(_recent(reported, window_s), key, goal, window_s)
+    verdict, heading = _verdict_and_trend(reported, key, goal, window_s, changes.points)
     return SeriesJudgement(
         key=key,
         verdict=verdict,
@@ -332,10 +332,14 @@ def _without(frame: pl.DataFrame, invalid: Sequence[InvalidRun]) -> pl.DataFrame
 
 
 def _verdict_and_trend(
-    frame: pl.DataFrame, key: SeriesKey, goal: float, window_s: float
+    frame: pl.DataFrame,
+    key: SeriesKey,
+    goal: float,
+    window_s: float,
+    changes: Sequence[ChangePoint],
 ) -> tuple[Verdict, Trend]:
     """Return verdict and trend of the runs, under the probe name that ``check`` uses."""
-    points = points_of(frame, key.metric)
+    points = points_of(_recent(frame, window_s), key.metric)
     name = f"{key.probe} ({key.kind})" if key.kind else key.probe
     verdict = judge_history(
         points,
@@ -346,6 +350,7 @@ def _verdict_and_trend(
         target=key.target,
         unit=key.unit,
         more_is_better=key.more_is_better,
+        level_from=_level_from(frame, changes),
     )
     return verdict, trend(
         points,
@@ -415,6 +420,17 @@ def confirmed_times(changes: Sequence[ChangePoint]) -> tuple[datetime, ...]:
             if change.status is ChangeStatus.CONFIRMED and change.dismissed_at is None
         )
     )
+
+
+def _level_from(frame: pl.DataFrame, changes: Sequence[ChangePoint]) -> datetime | None:
+    """Return the first run of the current level; ``None`` without runs.
+
+    Also a suspect begins one: what may be a step must not count as variability.
+    """
+    first = frame["at"].min()
+    if not isinstance(first, datetime):
+        return None
+    return max([first, *(change.at for change in changes if change.dismissed_at is None)])
 
 
 def regimes(frame: pl.DataFrame, changes: Sequence[datetime]) -> tuple[Regime, ...]:

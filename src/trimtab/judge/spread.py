@@ -132,6 +132,9 @@ _MANY: Final = 20_000
 MCKAY_COV_MAXIMUM = 0.33
 """Above it the modified McKay interval is not valid (Vangel 1996)."""
 
+VAGUE: Final = 8.0
+"""Ratio of the ends of a COV's interval: 6.6 with four independent numbers, 12 with three."""
+
 INTERVAL_MINIMUM = 6
 """Fewest values for the interval of a COV over history: fewer do not show their autocorrelation."""
 
@@ -353,8 +356,25 @@ def cov_interval_of_history(values: Sequence[float], *, within: float = 0.0) -> 
     lag1 = lag1_autocorrelation(values)
     hidden = 1 / max(effective_n_mean(n, _corrected(lag1, n, cautious=False)), 2.0)
     raised = k * math.sqrt(max(1.0, (n - 1) / (n * (1 - hidden))))
-    phi = _corrected(lag1, n, cautious=True)
-    return cov_interval(raised, max(2.0, effective_n_cov(n, phi, excess_kurtosis(values))))
+    return cov_interval(raised, independent_of_cov(values))
+
+
+def independent_of_cov(values: Sequence[float]) -> float:
+    """Return how many independent normal numbers tell as much of the COV: at least 2.
+
+    `effective_n_cov` of the cautious autocorrelation and the excess kurtosis; from six values on.
+    """
+    phi = corrected_autocorrelation(values, cautious=True)
+    return max(2.0, effective_n_cov(len(values), phi, excess_kurtosis(values)))
+
+
+def is_vague(interval: Interval) -> bool:
+    """Return whether the interval of a COV is so wide that its ends are not worth printing.
+
+    Beyond a factor of `VAGUE` it rests on three independent numbers or fewer, and reads like
+    "7 to 502 %".
+    """
+    return interval.high > VAGUE * interval.low
 
 
 def _require_finite(values: Sequence[float]) -> None:

@@ -8,6 +8,8 @@ and the verdict cannot be ``met``.
 Five back-to-back repetitions differed by 0.2 % (MLPerf Storage v1.0 results), while the same
 benchmarks differ by 10 to 20 % from day to day (TOKIO's year on Edison and Mira). Repetitions
 give the precision of this run, not the variability of the file system.
+
+Where runs resemble their neighbours, the window is as long as that asks for (`judge.window`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Final
 from trimtab.base.error import Message
 from trimtab.base.run import METRIC_UNITS, higher_is_better
 from trimtab.base.site import LIMITS
-from trimtab.base.units import plural
+from trimtab.base.units import DAY_S, plural
 from trimtab.base.verdict import HistoryPoint, Interval, Scope, Verdict, VerdictStatus
 from trimtab.judge.spread import (
     OCCASIONS_MINIMUM,
@@ -32,20 +34,27 @@ from trimtab.judge.spread import (
     cov_interval,
     cov_interval_of_history,
     cov_text,
+    effective_n_cov,
     effective_n_mean,
+    independent_of_cov,
+    is_vague,
     mad_cv,
     mean_interval,
     occasions,
 )
+from trimtab.judge.window import asked_s
 
 SPAN_MINIMUM_S: Final = 36 * 3600.0
 """The goal covers day and night: fewer runs, or a shorter span, do not sample both."""
 
-WINDOW_LONGEST_S: Final = 60 * 86400.0
+WINDOW_LONGEST_S: Final = 60 * DAY_S
 """Maximum look-back if the window has too few runs of a probe: two months of daily runs with half
 of them lost. Beyond that a verdict would describe another season."""
 
 _GAPS_MINIMUM: Final = 5
+
+_FEW: Final = 4.0
+"""Independent numbers below which the interval of a COV is vague without any outlier."""
 
 SPACING_S: Final = 900.0
 """Occasions closer than this to the previous one do not count towards `OCCASIONS_MINIMUM`:
@@ -150,6 +159,7 @@ def judge_history(
     target: str | None = None,
     unit: str | None = None,
     more_is_better: bool | None = None,
+    level_from: datetime | None = None,
 ) -> Verdict:
     """Judge whether the COV of the runs in the last window meets ``goal``.
 
@@ -165,9 +175,13 @@ def judge_history(
         Highest COV allowed, a fraction.
     window_s
         Length of the window, which ends with the last run and excludes its own start; longer, with
-        a note in the reason, if a probe's runs are too far apart for it (`_window`).
+        a note in the reason, if a probe's runs are too far apart for it (`_reach_s`) or too
+        much alike (`judge.window`).
     unit, more_is_better
         For a custom metric; ``None``: as in `METRIC_UNITS`.
+    level_from
+        First run of the current level, aware. ``None``: unknown, and autocorrelation does not
+        lengthen the window, since it might reach over a step.
 
     Returns
     -------
@@ -180,34 +194,124 @@ def judge_history(
         The metric is unknown and no unit is given; a value is not finite.
     """
     unit, more = sense_of(metric, unit, more_is_better)
-    window, reach_s = _window(points, metric, window_s)
-    every = list(chain.from_iterable(window))
-    counted = list(filter(None, ([p for p in runs if more or not p.unfinished] for runs in window)))
-    evidence = _evidence(counted, every, goal)
-    values = evidence.values
-    status, reason = _status(evidence, counted, window_s, reach_s)
-    return Verdict(
+    grouped = _by_occasion(points, metric)
+    judged, alone = _windows(grouped, window_s, level_from, goal=goal, all_count=more)
+    status, reason = _status(judged, window_s, alone)
+    verdict = Verdict(
         metric=metric,
         unit=unit,
         probe=probe,
         scope=Scope.HISTORY,
         status=status,
         reason=reason,
-        n=evidence.n,
+        n=judged.evidence.n,
         target=target,
+        goal=goal,
+        window_s=judged.reach_s if judged.reach_s > window_s else None,
+    )
+    return _with_figures(verdict, judged, alone, more_is_better=more)
+
+
+def _with_figures(
+    verdict: Verdict, judged: _Window, alone: _Window | None, *, more_is_better: bool
+) -> Verdict:
+    """Return a verdict with the figures of its window, and of the requested one ``alone``."""
+    evidence, every, values = judged.evidence, judged.every, judged.evidence.values
+    return replace(
+        verdict,
         from_=every[0].at if every else None,
         to=every[-1].at if every else None,
         mean=fmean(evidence.means) if values else None,
         mean_interval=_mean_interval(evidence.means, evidence.n_independent),
         median=median(values) if values else None,
-        slowest=slowest(values, metric, more_is_better=more),
+        slowest=slowest(values, verdict.metric, more_is_better=more_is_better),
         cov=evidence.cov,
         cov_interval=evidence.interval,
-        goal=goal,
         mad_cv=mad_cv(values),
         unfinished=evidence.unfinished,
         cov_finished=cov([p.value for p in every if not p.unfinished]),
+        cov_of_window=None if alone is None else alone.evidence.cov,
+        cov_of_window_interval=None if alone is None else alone.evidence.interval,
     )
+
+
+def _windows(
+    grouped: Sequence[Sequence[HistoryPoint]],
+    window_s: float,
+    level_from: datetime | None,
+    *,
+    goal: float,
+    all_count: bool,
+) -> tuple[_Window, _Window | None]:
+    """Return the window to judge, and the requested one if autocorrelation asks for a longer."""
+    requested = _Window.of(grouped, _reach_s(grouped, window_s), goal=goal, all_count=all_count)
+    if level_from is None or not grouped:
+        return requested, None
+    counted = _counted(grouped, all_count=all_count)
+    longer_s = asked_s(
+        [runs[0].at for runs in counted],
+        list(map(_mean, counted)),
+        until=grouped[-1][-1].at,
+        requested=len(requested.counted),
+        window_s=window_s,
+        level_from=level_from,
+    )
+    if longer_s < requested.reach_s + DAY_S / 2:  # it is in whole days: as good as the same
+        return requested, None
+    return _Window.of(grouped, longer_s, goal=goal, all_count=all_count), requested
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The runs of the last ``reach_s`` seconds by occasion, those that count, and their evidence.
+
+    Attributes
+    ----------
+    counted
+        By occasion; without the unfinished runs of a time metric, and without empty occasions.
+    """
+
+    reach_s: float
+    every: Sequence[HistoryPoint]
+    counted: Sequence[Sequence[HistoryPoint]]
+    evidence: _Evidence
+
+    @staticmethod
+    def of(
+        grouped: Sequence[Sequence[HistoryPoint]], reach_s: float, *, goal: float, all_count: bool
+    ) -> _Window:
+        """Return the window that ends with the last run; ``all_count``: unfinished ones too."""
+        begin = grouped[-1][-1].at - timedelta(seconds=reach_s) if grouped else None
+        inside = [runs for runs in grouped if begin is not None and runs[0].at > begin]
+        every, counted = list(chain.from_iterable(inside)), _counted(inside, all_count=all_count)
+        return _Window(reach_s, every, counted, _evidence(counted, every, goal))
+
+
+def _counted(
+    grouped: Sequence[Sequence[HistoryPoint]], *, all_count: bool
+) -> list[list[HistoryPoint]]:
+    """Return the runs that count of each occasion that has any: unfinished ones may not."""
+    counting = ([point for point in runs if all_count or not point.unfinished] for runs in grouped)
+    return list(filter(None, counting))
+
+
+def _mean(runs: Sequence[HistoryPoint]) -> float:
+    """Return the mean of the runs of an occasion; lost ones are 0."""
+    return fmean(0.0 if point.unfinished else point.value for point in runs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    n: int
+    values: Sequence[float]
+    means: Sequence[float]
+    n_independent: float
+    memory: float
+    unfinished: int
+    left_out: int
+    cov: float | None
+    interval: Interval | None
+    goal: float
 
 
 def _evidence(
@@ -226,6 +330,7 @@ def _evidence(
         values=list(chain.from_iterable(rates)),
         means=means,
         n_independent=effective_n_mean(len(means), memory),
+        memory=memory,
         unfinished=sum(p.unfinished for p in window),
         left_out=len(window) - n,
         cov=cov(means, within),
@@ -240,59 +345,55 @@ def _mean_interval(values: Sequence[float], n_effective: float | None = None) ->
     return None if interval is None else replace(interval, low=max(0.0, interval.low))
 
 
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    n: int
-    values: Sequence[float]
-    means: Sequence[float]
-    n_independent: float
-    unfinished: int
-    left_out: int
-    cov: float | None
-    interval: Interval | None
-    goal: float
-
-
-def _window(
-    points: Sequence[HistoryPoint], metric: str, window_s: float
-) -> tuple[list[list[HistoryPoint]], float]:
-    """Return the occasions of ``metric`` in the last window, by time, and its length.
-
-    Each is its runs by time, each run once. Occasions of a daily probe are up to 23 h further apart
-    than a window of two days allows: the window is then as long as `OCCASIONS_MINIMUM` of them
-    take.
-    """
+def _by_occasion(points: Sequence[HistoryPoint], metric: str) -> list[list[HistoryPoint]]:
+    """Return the runs of ``metric`` by occasion and time, each run once."""
     by_run = {point.run: point for point in points if point.metric == metric}
     runs = sorted(by_run.values(), key=lambda point: (point.at, point.run))
-    if not runs:
-        return [], window_s
     starts = occasions([point.at.timestamp() for point in runs])
-    apart_s = _apart_s([runs[start] for start in starts])
-    reach_s = window_s
-    if apart_s is not None and apart_s * (OCCASIONS_MINIMUM - 1) >= window_s:
-        first = runs[starts[-min(OCCASIONS_MINIMUM, len(starts))]]
-        taken_s = (runs[-1].at - first.at).total_seconds() + 1.0
-        enough = len(starts) >= OCCASIONS_MINIMUM
-        longest_s = min(WINDOW_LONGEST_S, taken_s) if enough else WINDOW_LONGEST_S
-        reach_s = max(window_s, longest_s)
-    begin = runs[-1].at - timedelta(seconds=reach_s)
-    parts = pairwise([*starts, len(runs)])
-    return [runs[start:end] for start, end in parts if runs[start].at > begin], reach_s
+    return [runs[start:end] for start, end in pairwise([*starts, len(runs)])]
+
+
+def _reach_s(grouped: Sequence[Sequence[HistoryPoint]], window_s: float) -> float:
+    """Return the length of the window, longer if the requested one holds too few occasions.
+
+    Occasions of a daily probe are up to 23 h further apart than a window of two days allows: the
+    window is then as long as `OCCASIONS_MINIMUM` of them take.
+    """
+    starts = [runs[0] for runs in grouped]
+    apart_s = _apart_s(starts)
+    if apart_s is None or apart_s * (OCCASIONS_MINIMUM - 1) < window_s:
+        return window_s
+    first = starts[-min(OCCASIONS_MINIMUM, len(starts))]
+    taken_s = (grouped[-1][-1].at - first.at).total_seconds() + 1.0
+    enough = len(starts) >= OCCASIONS_MINIMUM
+    longest_s = min(WINDOW_LONGEST_S, taken_s) if enough else WINDOW_LONGEST_S
+    return max(window_s, longest_s)
 
 
 def _status(
-    evidence: _Evidence,
-    counted: Sequence[Sequence[HistoryPoint]],
-    window_s: float,
-    reach_s: float,
+    judged: _Window, window_s: float, alone: _Window | None
 ) -> tuple[VerdictStatus, Message]:
-    """Return status and reason; the reason mentions a window longer than requested."""
-    missing = _missing_history(counted, reach_s)
-    status, reason = (VerdictStatus.CANNOT_TELL, missing) if missing else _decide(evidence)
-    if reach_s <= window_s or not counted:
+    """Return status and reason; the reason mentions a window longer than requested.
+
+    Parameters
+    ----------
+    alone
+        The requested window, if autocorrelation asked for a longer one.
+    """
+    counted = judged.counted
+    missing = _missing_history(counted, judged.reach_s)
+    status, reason = (VerdictStatus.CANNOT_TELL, missing) if missing else _decide(judged.evidence)
+    if judged.reach_s <= window_s or not counted:
         return status, reason
+    if alone is not None:
+        days = judged.reach_s / DAY_S
+        short = _hours(window_s)
+        if alone.reach_s > window_s:
+            short = f"the last {plural(alone.evidence.n, 'run')}"
+        because = f"autocorrelated: {short} alone give {_estimate(alone.evidence)}"
+        return status, Message(reason.code, f"over the last {days:.0f} d ({because}): {reason}")
     days = (counted[-1][-1].at - counted[0][0].at).days
-    runs = f"over the last {plural(evidence.n, 'run')}, {days} d"
+    runs = f"over the last {plural(judged.evidence.n, 'run')}, {days} d"
     because = f"{_hours(window_s)} hold too few runs of this probe"
     return status, Message(reason.code, f"{runs} ({because}): {reason}")
 
@@ -351,11 +452,14 @@ def _decide(evidence: _Evidence) -> tuple[VerdictStatus, Message]:
     if evidence.cov == 0:
         return _decide_constant(evidence)
     low, high, goal = evidence.interval.low, evidence.interval.high, evidence.goal
-    estimate = f"COV {cov_text(evidence.cov)} ({cov_text(low)} to {cov_text(high)})"
-    runs = _runs_in_words(evidence)
+    estimate, runs = _estimate(evidence), _runs_in_words(evidence)
     if low > goal:
         return VerdictStatus.MISSED, Message(
             "goal-missed", f"{estimate} exceeds the goal of {cov_text(goal)}; {runs}"
+        )
+    if high > goal and is_vague(evidence.interval):
+        return VerdictStatus.CANNOT_TELL, Message(
+            "too-few-independent-runs", estimate + _unfinished_in_words(evidence)
         )
     if high > goal:
         return VerdictStatus.CANNOT_TELL, Message(
@@ -366,6 +470,30 @@ def _decide(evidence: _Evidence) -> tuple[VerdictStatus, Message]:
         evidence,
         Message("goal-met", f"{estimate} meets the goal of {cov_text(goal)}; {runs}"),
     )
+
+
+def _estimate(evidence: _Evidence) -> str:
+    """Return the COV with its interval, or what is known of it if that says nothing."""
+    k, interval, goal = evidence.cov, evidence.interval, evidence.goal
+    if k is None or interval is None:
+        return "no COV"
+    if not is_vague(interval):
+        return f"COV {cov_text(k)} ({cov_text(interval.low)} to {cov_text(interval.high)})"
+    if interval.low > goal:
+        return f"COV {cov_text(k)} (at least {cov_text(interval.low)})"
+    if interval.high <= goal:
+        return f"COV {cov_text(k)} (at most {cov_text(interval.high)})"
+    return f"no usable COV: {_vagueness(evidence)}"
+
+
+def _vagueness(evidence: _Evidence) -> str:
+    """Return why the interval of the COV is vague (`spread.is_vague`)."""
+    independent = plural(round(independent_of_cov(evidence.means)), "independent one")
+    if effective_n_cov(len(evidence.means), evidence.memory) < _FEW:
+        because = "they are autocorrelated"
+    else:
+        because = "a few outliers make most of the variance"
+    return f"{plural(evidence.n, 'run')} count as {independent}, since {because}"
 
 
 def _decide_constant(evidence: _Evidence) -> tuple[VerdictStatus, Message]:
@@ -393,11 +521,16 @@ def _runs_in_words(evidence: _Evidence) -> str:
     text = plural(evidence.n, "run")
     if len(evidence.means) < evidence.n:
         text += f" on {plural(len(evidence.means), 'occasion')}"
-    if evidence.n_independent < 0.5 * len(evidence.means):
-        text += f", autocorrelated: they count as {evidence.n_independent:.0f} independent runs"
-    if evidence.unfinished > evidence.left_out:
-        text += f", {evidence.unfinished} of them unfinished and counted as 0"
-    return text
+    independent = effective_n_cov(len(evidence.means), evidence.memory)
+    if independent < 0.5 * len(evidence.means):
+        text += f", autocorrelated: they count as {independent:.0f} independent runs"
+    return text + _unfinished_in_words(evidence)
+
+
+def _unfinished_in_words(evidence: _Evidence) -> str:
+    if evidence.unfinished <= evidence.left_out:
+        return ""
+    return f", {evidence.unfinished} of them unfinished and counted as 0"
 
 
 def _reason_of_repetitions(

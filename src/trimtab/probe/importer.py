@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from operator import attrgetter
 from typing import cast
@@ -148,7 +149,7 @@ class _ImportKeeper:
             return files
         # In the order of the files and of the results in each, as the runs are.
         stored = iter(self._add(store, runs) if runs else ())
-        return [
+        files = [
             replace(
                 file,
                 results=tuple(
@@ -160,6 +161,7 @@ class _ImportKeeper:
             )
             for file in files
         ]
+        return _with_repeated(files, _repeated(store, runs))
 
     @staticmethod
     def _add(store: Store, runs: Sequence[ImportedRun]) -> list[tuple[str | None, str | None]]:
@@ -303,6 +305,34 @@ def _with_run(store: Store, imported: Imported, before: str | None, lacks: str |
         unjudged = None if of_time else imported.unjudged
         imported = replace(imported, at=at, at_reason=None, unjudged=unjudged)
     return replace(imported, run=before or imported.run, new=before is None, warnings=warnings)
+
+
+def _repeated(store: Store, runs: Sequence[ImportedRun]) -> dict[str, str]:
+    """Return the id of each of these runs whose result is stored already, to that run's id."""
+    times: dict[str, list[datetime]] = {}
+    for entry in runs:
+        if entry.run.at is not None:
+            times.setdefault(entry.run.site, []).append(entry.run.at)
+    return {
+        each.id: each.first
+        for site, of_site in times.items()
+        for each in store.repeated(site, since=min(of_site), until=max(of_site))
+    }
+
+
+def _with_repeated(files: list[ImportedFile], repeated: Mapping[str, str]) -> list[ImportedFile]:
+    """Return the files with a warning at each result that is new and stored all the same."""
+
+    def warned(result: Imported) -> Imported:
+        first = repeated.get(result.run or "") if result.new else None
+        if first is None:
+            return result
+        text = f"the same result as run {first[:13]}: both together count as one run"
+        return replace(result, warnings=(*result.warnings, Message("same-result", text)))
+
+    if not repeated:
+        return files
+    return [replace(file, results=tuple(map(warned, file.results))) for file in files]
 
 
 def _overall(results: Sequence[Imported]) -> tuple[FileStatus, str | None]:

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from trimtab.base.code_version import __version__
+from trimtab.base.failure import failure_of
 from trimtab.base.incident import Assessment, Explanation, Incident, IncidentState
 from trimtab.base.plain import as_dict, as_list, as_number, time_since_1970
-from trimtab.base.run import ASKED, Run, Sample
+from trimtab.base.run import ASKED, Run, RunStatus, Sample
 from trimtab.explain.context import (
     JOBS,
     LONGEST_STEP,
@@ -340,7 +341,22 @@ def run_fact(run: Run, series: str) -> RunFact | None:
         # The nodes it ran on, not those requested: half the nodes give half the bandwidth.
         nodes=len(set(nodes)) or _count(requested.get("nodes")),
         tasks=_count(requested.get("tasks")),
+        failure=None if run.status is RunStatus.OK else failure_of(run.problem),
+        place=_place(run),
     )
+
+
+def _place(run: Run) -> dict[str, str]:
+    """Return what a run ran in: options of its batch job, launcher, program and tool version."""
+    job, launcher = as_dict(run.parameters.get("job")), as_dict(run.parameters.get("launcher"))
+    names = {
+        **as_dict(job.get("options")),
+        "launcher": launcher.get("name"),
+        "launcher version": launcher.get("version"),
+        "program": run.parameters.get("program"),
+        "tool version": run.tool_version,
+    }
+    return {name: str(value) for name, value in names.items() if value}
 
 
 def profile_of(run: Run) -> CpuProfile | None:

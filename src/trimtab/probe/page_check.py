@@ -23,7 +23,7 @@ from trimtab.base.units import (
     plural,
 )
 from trimtab.base.verdict import Comparison, HistoryPoint, Interval, Scope, Verdict, VerdictStatus
-from trimtab.judge.spread import OCCASIONS_MINIMUM
+from trimtab.judge.spread import OCCASIONS_MINIMUM, is_vague
 from trimtab.probe.page_check_detail import (
     history_chart,
     latency_chart,
@@ -171,7 +171,8 @@ def _verdict_row(verdict: Verdict) -> Row:
     over_time = verdict.scope is Scope.HISTORY
     count = plural(verdict.n, "run" if over_time else "repetition")
     reason = str(verdict.reason)
-    cov = [_range(verdict.cov_interval, "1")] if verdict.cov_interval else []
+    interval = verdict.cov_interval
+    cov = [] if interval is None or is_vague(interval) else [_range(interval, "1")]
     name = f"{text.metric_text(verdict.metric)} {verdict.target or ''}".rstrip()
     if verdict.unfinished:
         count += f", {verdict.unfinished} unfinished"

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 from trimtab.base.error import Message, UsageError, shell_text, visible
 from trimtab.base.run import ASKED, METRIC_UNITS, Run, grouped, higher_is_better
 from trimtab.base.series import RUNS_LEFT_OUT, SeriesKey
+from trimtab.base.text import levels_text
 from trimtab.base.toml_problem import did_you_mean
 from trimtab.base.units import plural, whole_second
 from trimtab.base.verdict import HistoryPoint, by_metric
-from trimtab.explain.status import RejectedSeries, SweepStatus
+from trimtab.explain.status import BENCHMARK, RejectedSeries, SweepStatus
 from trimtab.judge.series_frame import frame_of
 from trimtab.judge.sweep_result import SWEEP
 from trimtab.site.place import Place
@@ -82,24 +83,63 @@ def sweeps_of(store: Store, stored: Sequence[Series]) -> tuple[SweepStatus, ...]
 def series_apart(
     store: Store, stored: Sequence[Series], last_runs: Mapping[KeptKey, str | None]
 ) -> dict[KeptKey, dict[str, object]]:
-    """Return what distinguishes series of one probe and kind, according to their last runs.
+    """Return what distinguishes the series of each probe, according to their last runs.
 
-    The keys are site and comparability; series that are alone are left out.
+    The keys are site and comparability; series that are alone are left out. No two series of a
+    probe have equal texts (`trimtab.base.text.levels_text`): the benchmark is named if a probe has
+    several, and the beginning of its comparability key for a series that would read like another.
     """
     judged = (entry for entry in stored if last_runs[entry.key])
-    alike = grouped(judged, attrgetter("site", "probe", "kind"))
     differences: dict[KeptKey, dict[str, object]] = {}
-    for series in alike.values():
-        if len(series) < 2:
-            continue
-        parameters = [_requested(store.run(str(last_runs[entry.key]))) for entry in series]
-        names = dict.fromkeys(name for values in parameters for name in values)
-        differing = [
-            name for name in names if len({repr(entry.get(name)) for entry in parameters}) > 1
-        ]
-        for entry, values in zip(series, parameters, strict=True):
-            differences[entry.key] = {name: values.get(name) for name in differing}
+    for series in grouped(judged, attrgetter("site", "probe")).values():
+        if len(series) > 1:
+            requested = [_requested(store.run(str(last_runs[entry.key]))) for entry in series]
+            differences |= distinct_settings(series, requested)
     return differences
+
+
+_KEY_LEAST: Final = 6
+"""Digits of a comparability key that a name shows at least."""
+
+
+def distinct_settings(
+    series: Sequence[Series], requested: Sequence[Mapping[str, object]]
+) -> dict[KeptKey, dict[str, object]]:
+    """Return of the series of one probe the settings in which each differs from the others.
+
+    Parameters
+    ----------
+    requested
+        What was asked for in a run of each.
+    """
+    kinds = {entry.kind for entry in series}
+    settings: dict[KeptKey, dict[str, object]] = {}
+    for kind in sorted(kinds):
+        alike = [pair for pair in zip(series, requested, strict=True) if pair[0].kind == kind]
+        names = dict.fromkeys(name for _, values in alike for name in values)
+        differing = [
+            name for name in names if len({repr(values.get(name)) for _, values in alike}) > 1
+        ]
+        for entry, values in alike:
+            named: dict[str, object] = {BENCHMARK: kind} if len(kinds) > 1 else {}
+            settings[entry.key] = named | {
+                name: values.get(name) for name in differing if name not in named
+            }
+    for same in grouped(settings, lambda key: levels_text(settings[key])).values():
+        if len(same) > 1:  # rounded alike, or different in what no run states
+            for key, beginning in zip(same, _beginnings([key[1] for key in same]), strict=True):
+                settings[key] |= {"series": beginning}
+    return settings
+
+
+def _beginnings(keys: Sequence[str]) -> list[str]:
+    """Return the shortest beginnings of different keys that differ as well."""
+    longest = max(map(len, keys))
+    for length in range(_KEY_LEAST, longest):
+        beginnings = [key[:length] for key in keys]
+        if len(set(beginnings)) == len(keys):
+            return beginnings
+    return [*keys]
 
 
 def _requested(run: Run) -> dict[str, object]:
@@ -181,6 +221,7 @@ def _left_out(look: Keeping, probe: str, comparabilities: Sequence[str]) -> dict
 
 
 _LEFT_OUT: Final = {
+    "stored-twice": "stored twice, which count once",
     "no-time": "without a time (import their files again, with --timezone or --at)",
     "only-summaries": "with summaries alone (for several iterations run mdtest with -v)",
     "not-believed": "with figures that are not credible (trimtab show RUN says why)",

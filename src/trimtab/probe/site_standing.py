@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import Message, TrimtabError
 from trimtab.base.event import EventKind
-from trimtab.base.incident import GOING_ON, Explanation
+from trimtab.base.incident import GOING_ON, Explanation, series_of_incident
 from trimtab.base.schedule import PURGE_PLAN
 from trimtab.base.site import Site
+from trimtab.base.text import key_label
 from trimtab.explain.status import IncidentStatus, PlanSlot, PurgeTrouble, SiteStanding
 from trimtab.explain.trouble import REMEMBERED, purge_troubles, site_state
 from trimtab.probe.site_status import incident_status, slow_targets, status_of
@@ -183,13 +184,15 @@ def _brief_standing(store: Store, place: Place) -> SiteStanding:
 
 
 def _as_kept(explanation: Explanation) -> IncidentStatus:
-    incident = explanation.incident
+    incident, key = explanation.incident, explanation.incident.key
     named = explanation.likeliest
     return value_of(
         IncidentStatus,
         incident,
-        cause=None if named is None else named.title,
+        cause=None if named is None else explanation.chain_text,
         confidence=None if named is None else named.confidence,
-        probe=None if incident.key is None else incident.key.probe,
-        metric=None if incident.key is None else incident.key.metric,
+        probe=None if key is None else key.probe,
+        metric=None if key is None else key.metric,
+        series=series_of_incident(incident),
+        name="" if key is None else key_label(key),
     )

@@ -20,6 +20,7 @@ from trimtab.base.plain import as_dict, as_list, as_number, as_text
 from trimtab.base.run import METRIC_UNITS
 from trimtab.base.series import ChangePoint, LevelNow, series_id
 from trimtab.base.site import LIMITS
+from trimtab.base.text import series_label
 from trimtab.base.verdict import HistoryPoint, Verdict, by_metric
 from trimtab.explain.status import (
     IncidentStatus,
@@ -41,6 +42,7 @@ from trimtab.probe.site_series import (
 from trimtab.store.kept import Keeping, keeping, value_of
 
 if TYPE_CHECKING:
+    from trimtab.judge.change import LevelNewest
     from trimtab.store.kept import KeptIncident, Series, Sums
     from trimtab.store.store import Store
 
@@ -174,7 +176,8 @@ def _series_status(
 
     lines = []
     probe = f"{stored.probe} ({stored.kind})"
-    for of_metric, verdict in judged_metrics(points, probe, goal=goal, window_s=window_s):
+    judged = judged_metrics(points, probe, goal=goal, window_s=window_s, timezone=timezone)
+    for of_metric, verdict, suspect in judged:
         metric, last = verdict.metric, of_metric[-1]
         line = SeriesStatus(
             site=stored.site,
@@ -185,7 +188,7 @@ def _series_status(
             last_value=last.value,
             verdict=verdict,
             trend=trend(of_metric, metric=metric, probe=probe),
-            suspect=suspect_of(of_metric, timezone=timezone),
+            suspect=suspect,
             id=series_id(stored.comparability, metric),
         )
         lines.append(line)
@@ -193,9 +196,9 @@ def _series_status(
 
 
 def judged_metrics(
-    points: Sequence[HistoryPoint], probe: str, *, goal: float, window_s: float
-) -> Iterator[tuple[list[HistoryPoint], Verdict]]:
-    """Yield the runs of each metric of a series with the verdict on their variability.
+    points: Sequence[HistoryPoint], probe: str, *, goal: float, window_s: float, timezone: str
+) -> Iterator[tuple[list[HistoryPoint], Verdict, ChangePoint | None]]:
+    """Yield the runs of each metric of a series, the verdict on their variability, the suspect.
 
     Parameters
     ----------
@@ -203,14 +206,22 @@ def judged_metrics(
         Name shown in the verdicts.
     goal, window_s
         Highest COV allowed, a fraction, and the window of runs in seconds.
+    timezone
+        IANA name of the site's time zone, in whose weeks the runs are compared.
     """
     from trimtab.judge.variability import judge_history
 
     for metric, of_metric in by_metric(points):
-        yield (
+        level = _newest_level(of_metric, timezone=timezone)
+        verdict = judge_history(
             of_metric,
-            judge_history(of_metric, metric=metric, probe=probe, goal=goal, window_s=window_s),
+            metric=metric,
+            probe=probe,
+            goal=goal,
+            window_s=window_s,
+            level_from=level.since,
         )
+        yield of_metric, verdict, level.suspect
 
 
 def _writes_first(status: SeriesStatus) -> tuple[bool, str]:
@@ -275,14 +286,21 @@ def suspect_of(
     timezone
         IANA name of the site's time zone, in whose weeks the runs are compared.
     """
+    return _newest_level(points, known, timezone=timezone).suspect
+
+
+def _newest_level(
+    points: Sequence[HistoryPoint], known: Collection[datetime] = (), *, timezone: str
+) -> LevelNewest:
+    """Return the current level of a series of one metric; parameters as in `suspect_of`."""
     from trimtab.base.run import higher_is_better
-    from trimtab.judge.change import suspect_among
+    from trimtab.judge.change import LevelNewest, newest_level
 
     if not points:
-        return None
+        return LevelNewest(None, None)
     since = points[-1].at - HISTORY
     recent = [point for point in points if point.at >= since]
-    return suspect_among(
+    return newest_level(
         [point.at for point in recent],
         [None if point.unfinished else point.value for point in recent],
         more_is_better=higher_is_better(points[-1].metric),
@@ -299,14 +317,21 @@ def going_on(store: Store, site: str) -> Iterator[IncidentStatus]:
 def incident_status(incident: KeptIncident) -> IncidentStatus:
     """Return a stored incident as a status shows it."""
     document = incident.document
+    probe, metric = as_text(document.get("probe")), as_text(document.get("metric"))
     return value_of(
         IncidentStatus,
         incident,
-        cause=incident.likeliest.get("title"),
+        cause=incident.chain_text,
         confidence=incident.likeliest.get("confidence"),
-        probe=as_text(document.get("probe")),
-        metric=as_text(document.get("metric")),
+        probe=probe,
+        metric=metric,
         level_now=_level_of(as_dict(document.get("level_now"))),
+        series=as_text(document.get("series")),  # not known of one that was stored earlier
+        name=(
+            ""
+            if probe is None or metric is None
+            else series_label(probe, metric, as_text(document.get("apart")) or "")
+        ),
     )
 
 

@@ -97,7 +97,7 @@ class SlurmAllocation:
             ended_at=view.ended_at if view else None,
             held_s=seconds_between(view.started_at, view.ended_at) if view else None,
         )
-        return facts | {"cluster": self._cluster}
+        return facts | {"cluster": self._cluster, "options": dict(self._demand.options)}
 
     def __enter__(self) -> Self:
         """Return itself when the job has started and a first step has run on each node.

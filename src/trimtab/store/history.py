@@ -36,6 +36,7 @@ from trimtab.store.connection import (
     to_run,
 )
 from trimtab.store.kept import Judged, KeptIncident, LeftOut, Series, value_of
+from trimtab.store.repeated_run import RepeatedRun, repeated_runs
 from trimtab.store.snapshot_record import SnapshotRecords, base_of
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ class HistoryRecords(Connections):
         """Return how many runs of a site, or of a probe of it, no series has, by why.
 
         ``failed``: or it did something else; ``no-time``; ``not-believed``: its figures;
-        ``only-summaries``: means of repetitions without the repetitions. Runs without samples
-        explain others, and are not counted.
+        ``only-summaries``: means of repetitions without the repetitions; ``stored-twice``: the same
+        result is stored under another id. Runs without samples explain others, and are not counted.
         """
         run, sample = schema.run.c, schema.sample.c
         of_run = select(sample.run).where(sample.run == run.number)
@@ -97,7 +98,17 @@ class HistoryRecords(Connections):
             query, runs = query.where(run.probe == probe), runs.where(run.probe == probe)
         with self._reading() as connection:
             records = connection.execute(query, execution_options=of_runs(runs))
-            return {name: count for name, count in records if name is not None}
+            counts = {name: count for name, count in records if name is not None}
+            repeated = repeated_runs(connection, site, probe=probe).values()
+        twice = sum(each.status in {status.value for status in JUDGED} for each in repeated)
+        return counts | ({"stored-twice": twice} if twice else {})
+
+    def repeated(
+        self, site: str, *, since: datetime | None = None, until: datetime | None = None
+    ) -> tuple[RepeatedRun, ...]:
+        """Return the runs of a site whose result is stored under an earlier id too."""
+        with self._reading() as connection:
+            return tuple(repeated_runs(connection, site, since=since, until=until).values())
 
     def history(
         self,
@@ -114,7 +125,8 @@ class HistoryRecords(Connections):
         The value is the median over the believed repetitions (over the believed figures of the
         whole run where it has none by repetition). A run that did not finish has 0 for every metric
         of the series in which more is better, also where none of its runs has ever finished; in a
-        series of seconds 0 would be the best of all, so there it is left out.
+        series of seconds 0 would be the best of all, so there it is left out. A result that is
+        stored under several ids is one point.
 
         Parameters
         ----------
@@ -140,6 +152,9 @@ class HistoryRecords(Connections):
         query = _of_sites(select(run.number, run.id, run.at, run.status), within)
         with self._reading() as connection:
             runs = connection.execute(query.order_by(run.at, run.number)).all()
+            repeated = repeated_runs(
+                connection, site, comparability=comparability, since=since, until=until
+            )
             medians = _medians(connection, within, metric=metric, target=target)
             names = {name for entry in medians.values() for name in entry}
             if any(entry.status == RunStatus.UNFINISHED for entry in runs):
@@ -148,6 +163,7 @@ class HistoryRecords(Connections):
         return tuple(
             HistoryPoint(at, name, values[name], unfinished=values is zeros, run=identifier)
             for number, identifier, at, status in runs
+            if number not in repeated
             for values in [zeros if status == RunStatus.UNFINISHED else medians.get(number, {})]
             for name in sorted(names)
             if name in values
@@ -317,7 +333,8 @@ class ExplainingRecords(SnapshotRecords):
     ) -> pl.DataFrame:
         """Return the measurements of single targets: at, run, target, metric, value, by time.
 
-        Figures that are not believed are left out; 0 is a measurement. ``target``: only that one.
+        Figures that are not believed are left out; 0 is a measurement. A survey that is stored
+        under several ids is one. ``target``: only that one.
         """
         run, sample = schema.run.c, schema.sample.c
         # A year of 300 targets is 200,000 rows: their times and names stay as they are kept.
@@ -336,6 +353,10 @@ class ExplainingRecords(SnapshotRecords):
                 between(query, run.at, since, until),
                 execution_options=checksum.of_runs(between(runs, run.at, since, until)),
             ).all()
+            repeated = repeated_runs(connection, site, since=since, until=until)
+        if repeated:
+            names = {each.id for each in repeated.values()}
+            records = [record for record in records if record[1] not in names]
         return snapshot_record.survey_frame(records)
 
     def last_survey(self, site: str) -> tuple[tuple[datetime, str, str, float], ...]:
@@ -385,13 +406,15 @@ class ExplainingRecords(SnapshotRecords):
     ) -> Iterator[tuple[Run, str]]:
         """Yield runs up to a time with their comparability, by time, few of them in memory at once.
 
-        Samples of single targets are left out, which `survey_frame` gives.
+        Samples of single targets are left out, which `survey_frame` gives. A result that is stored
+        under several ids is one run.
         """
         run = schema.run.c
         query = of_site(select(run.number), schema.run, site).order_by(run.at, run.number)
         with self._reading() as connection:
             wanted = connection.execute(between(query, run.at, None, until))
-            numbers = wanted.scalars().all()
+            repeated = repeated_runs(connection, site, until=until)
+            numbers = [number for number in wanted.scalars() if number not in repeated]
             for start in range(0, len(numbers), _AT_ONCE):
                 some = numbers[start : start + _AT_ONCE]
                 part = runs_query().where(run.number.in_(some)).order_by(run.at, run.number)
@@ -403,16 +426,18 @@ class ExplainingRecords(SnapshotRecords):
         """Return the runs of a series that are not judged, by time: failed, absent, another job."""
         run = schema.run.c
         query = (
-            of_site(select(run.id, run.at, run.status, run.problem), schema.run, site)
+            of_site(select(run.number, run.id, run.at, run.status, run.problem), schema.run, site)
             .where(run.comparability == comparability)
             .where(run.status.not_in([status.value for status in JUDGED]))
             .order_by(run.at, run.number)
         )
         with self._reading() as connection:
             records = connection.execute(query).all()
+            repeated = repeated_runs(connection, site, comparability=comparability)
         return tuple(
             LeftOut(record.id, record.at, RunStatus(record.status), record.problem or record.status)
             for record in records
+            if record.number not in repeated
         )
 
     def keep_incidents(

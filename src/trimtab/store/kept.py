@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeV
 from trimtab.base.code_version import source_digest
 from trimtab.base.error import Message, UnreadableError, UsageError
 from trimtab.base.event import new_identifier
-from trimtab.base.plain import NotOfType, as_dict, as_list, packed, unpacked
+from trimtab.base.plain import NotOfType, as_dict, as_list, as_text, packed, unpacked
 from trimtab.base.run import Run, RunStatus
 from trimtab.base.units import plural
 
@@ -169,6 +169,18 @@ class KeptIncident:
         """The likeliest cause as plain values; empty where it is unexplained."""
         causes = as_list(self.document.get("causes"))
         return as_dict(causes[0]) if causes and not self.document.get("unexplained") else {}
+
+    @property
+    def chain_text(self) -> str | None:
+        """Titles of the likeliest cause and what led to it; ``None`` where it is unexplained."""
+        causes = map(as_dict, as_list(self.document.get("causes")))
+        listed = {cause.get("id"): cause for cause in causes}
+        titles: list[str] = []
+        link = self.likeliest
+        while link and (title := as_text(link.get("title"))) is not None and title not in titles:
+            titles.append(title)
+            link = listed.get(link.get("because_of") or "", {})
+        return ", because of ".join(titles) or None
 
 
 @dataclass(frozen=True, slots=True)

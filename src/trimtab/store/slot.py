@@ -385,7 +385,7 @@ def _plain(verdict: Verdict) -> dict[str, Any]:
 def _verdict(plain: dict[str, Any]) -> Verdict:
     """Return the verdict that `_plain` was given; raise ValueError for one of a newer program."""
     values = dict(plain)
-    for name in ("mean_interval", "cov_interval"):
+    for name in ("mean_interval", "cov_interval", "cov_of_window_interval"):
         if name in values:
             values[name] = Interval(*values[name])
     for name in ("from_", "to"):

@@ -269,7 +269,7 @@ def _title(observed: AlertView, incident: KeptIncident, phase: Phase) -> str:
 
 
 def _cause(incident: KeptIncident) -> str:
-    title = as_text(incident.likeliest.get("title"))
+    title = incident.chain_text
     confidence = as_number(incident.likeliest.get("confidence"))
     if title is None:
         return "cause not found yet"

@@ -106,8 +106,14 @@ class Collector:
             assert series.last_at is not None
             since = series.last_at - max(_LONGEST, timedelta(seconds=limits.window_s))
             points = self._store.history(self._site.name, series.comparability, since=since)
-            judged = judged_metrics(points, probe, goal=limits.cov, window_s=limits.window_s)
-            for of_metric, verdict in judged:
+            judged = judged_metrics(
+                points,
+                probe,
+                goal=limits.cov,
+                window_s=limits.window_s,
+                timezone=self._site.timezone,
+            )
+            for of_metric, verdict, _ in judged:
                 last = of_metric[-1]
                 yield SeriesNow(probe, kind, verdict, last.at, last.value)
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from trimtab.probe.site_judgement import JudgedSite
     from trimtab.store.kept import KeptIncident
     from trimtab.store.store import Store
-    from trimtab.web.desk import Desk
+    from trimtab.web.desk import Desk, ListedSeries
 
 
 ROUTINE: Final = frozenset(
@@ -515,17 +515,20 @@ def _dots(rows: list[dict[str, Any]], title: str, largest: float) -> dict[str, A
 # Incidents
 
 
+def _is_of(entry: ListedSeries, document: Mapping[str, object]) -> bool:
+    """Return whether an incident is of a series; one stored without its id, by its names."""
+    if (known := document.get("series")) is not None:
+        return entry.id == known
+    names = (document.get("probe"), document.get("metric"))
+    return (entry.probe, entry.metric) == names and document.get("apart", "") in ("", entry.apart)
+
+
 def incident_chart(desk: Desk, site: str, incident: KeptIncident) -> Chart | None:
     """Return the runs around an incident, with its time marked; ``None`` if its series is gone."""
     import polars as pl
 
     document = incident.document
-    of_incident = [
-        entry
-        for entry in desk.listed(site)
-        if (entry.probe, entry.metric) == (document.get("probe"), document.get("metric"))
-        and document.get("apart", "") in ("", entry.apart)
-    ]
+    of_incident = [entry for entry in desk.listed(site) if _is_of(entry, document)]
     if not of_incident:
         return None
     longest = max(of_incident, key=lambda entry: entry.runs).id

@@ -178,4 +178,4 @@ def likeliest(incident: KeptIncident) -> str:
     cause = incident.likeliest
     if not cause:
         return "cause unknown"
-    return f"{cause['title']} ({format_percent(cause['confidence'], 0)})"
+    return f"{incident.chain_text} ({format_percent(cause['confidence'], 0)})"

@@ -375,8 +375,8 @@ def shows(
 
     ``says`` is in its text, ``reason`` is the code and ``why`` in the text of why it is missing.
     """
-    pieces = [piece for piece in cause.assess(of) if piece.what.code == code]
-    assert len(pieces) == 1, [(piece.what.code, piece.what) for piece in cause.assess(of)]
+    pieces = [piece for piece in cause.evidence(of) if piece.what.code == code]
+    assert len(pieces) == 1, [(piece.what.code, piece.what) for piece in cause.evidence(of)]
     (piece,) = pieces
     assert outcome in (None, piece.found), piece
     assert throughout in (None, piece.throughout), piece
@@ -400,12 +400,12 @@ def stands(cause: Cause, of: Context, code: str, **figures: Any) -> None:
 
 def weight_of(cause: Cause, of: Context) -> float:
     """Return the plain sum of all weights: what all evidence leans to."""
-    return sum(piece.weight for piece in cause.assess(of))
+    return sum(piece.weight for piece in cause.evidence(of))
 
 
 def outcomes(cause: Cause, of: Context) -> list[Found]:
     """Return what came of each thing that was looked for."""
-    return [piece.found for piece in cause.assess(of)]
+    return [piece.found for piece in cause.evidence(of)]
 
 
 def with_log(*events: Event) -> list[Event]:

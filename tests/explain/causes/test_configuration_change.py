@@ -35,6 +35,11 @@ from trimtab.explain.causes.configuration_change import CONFIGURATION_CHANGE, ST
 from trimtab.explain.context import Context
 
 CHANGE = EventKind.CONFIG_CHANGE
+ELSEWHERE = (
+    *setting("lustre_version", "2.15.3", targets=SERVERS),
+    *setting("obdfilter/read_cache_enable", "1"),
+)
+"""Settings of servers and targets beside those of a client: then all kinds are collected."""
 
 
 def changed(hours_before: float, detail: str = "checksums on", *more: object) -> Context:
@@ -119,7 +124,10 @@ def test_settings_that_move_by_themselves_are_no_changes() -> None:
     moving = setting("ldiskfs/md0/mb_last_group", "1", "900")
     still = setting("checksums", "1", targets=["nid1"])
     shows(
-        CONFIGURATION_CHANGE, quiet(settings=[*moving, *still]), "setting-unchanged", Found.AGAINST
+        CONFIGURATION_CHANGE,
+        quiet(settings=[*moving, *still, *ELSEWHERE]),
+        "setting-unchanged",
+        Found.AGAINST,
     )
 
 
@@ -141,7 +149,7 @@ def test_a_setting_that_changed_within_the_uncertainty_of_the_onset_supports() -
     small = quiet(settings=rows, runs=noisy, of=incident(effect=0.96))
     assert shows(CONFIGURATION_CHANGE, small, "setting-changed").weight > 0.5
     # A loss of half is placed within hours: then it is another change.
-    sharp = quiet(settings=rows, runs=runs(WELL, WELL / 2), of=incident(effect=0.5))
+    sharp = quiet(settings=[*rows, *ELSEWHERE], runs=runs(WELL, WELL / 2), of=incident(effect=0.5))
     shows(CONFIGURATION_CHANGE, sharp, "setting-unchanged", Found.AGAINST)
 
 
@@ -173,7 +181,14 @@ def test_a_setting_that_changed_days_before_is_not_it() -> None:
     rows = setting("checksums", "0", targets=["nid1"])
     for row in rows:
         row["value"] = "0" if row["at"] < START + 10 * HOUR else "1"
-    assert shows(CONFIGURATION_CHANGE, quiet(settings=rows), "setting-unchanged").weight < 0
+    assert (
+        shows(CONFIGURATION_CHANGE, quiet(settings=[*rows, *ELSEWHERE]), "setting-unchanged").weight
+        < 0
+    )
+    # Firmware and clients may have been changed where targets alone are collected.
+    of_targets = quiet(settings=ELSEWHERE, events=with_log(
+        event(CHANGE, BAD_FROM - HOUR, "OSS kernel updated")))  # fmt: skip
+    shows(CONFIGURATION_CHANGE, of_targets, "setting-unchanged", Found.AGAINST)
 
 
 @pytest.mark.parametrize(("shape", "outcome"), [
@@ -213,12 +228,16 @@ def test_what_is_changed_on_clients_leaves_a_survey_on_the_servers_as_it_was() -
 
 
 def test_a_level_that_came_back_by_itself() -> None:
-    shows(
-        CONFIGURATION_CHANGE,
-        quiet(of=incident(until=END - 3 * HOUR)),
-        "recovered-unchanged",
-        Found.AGAINST,
-    )
+    ended = incident(until=END - 3 * HOUR)
+    collected = [*setting("checksums", "1", targets=["nid1"]), *ELSEWHERE]
+    known = quiet(of=ended, settings=collected)
+    shows(CONFIGURATION_CHANGE, known, "recovered-unchanged", Found.AGAINST, weight=-0.8)
+    # Where nobody looked at clients and no log book is kept, it may have been taken back.
+    reason = "no-settings"
+    shows(CONFIGURATION_CHANGE, quiet(of=ended), "recovered-unchanged", reason=reason)
+    notes = [event(EventKind.NOTE, START - n * 24 * HOUR, "inspected") for n in range(5)]
+    kept = quiet(of=ended, events=with_log(*notes))
+    shows(CONFIGURATION_CHANGE, kept, "recovered-unchanged", Found.AGAINST, weight=-0.4)
     log = with_log(event(CHANGE, END - 3 * HOUR, "taken back"))
     shows(
         CONFIGURATION_CHANGE,

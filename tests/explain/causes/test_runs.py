@@ -29,6 +29,7 @@ from tests.explain.causes.contexts import (
 )
 
 from trimtab.base.event import EventKind
+from trimtab.base.failure import LAUNCHER_ERRORS, NAME_ERRORS
 from trimtab.base.incident import Found, Shape
 from trimtab.base.run import RunStatus
 from trimtab.base.site_hardware import Figure, Hardware
@@ -37,7 +38,6 @@ from trimtab.explain.causes.evidence import has_figure, runs_of_probe
 from trimtab.explain.causes.network import BAD_CHECKSUMS as SUMS
 from trimtab.explain.causes.void_run import CACHED_READ as CACHED
 from trimtab.explain.causes.void_run import LAUNCH_FAILURE as LAUNCH
-from trimtab.explain.causes.void_run import LAUNCHER_ERRORS, NAME_ERRORS
 from trimtab.explain.causes.void_run import WORKLOAD_MISMATCH as WORK
 from trimtab.explain.context import Context, RunFact
 

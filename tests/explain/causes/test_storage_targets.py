@@ -35,9 +35,9 @@ from tests.explain.causes.contexts import (
 from trimtab.base.event import EventKind
 from trimtab.base.incident import Found, Route
 from trimtab.base.site import SiteLimits
+from trimtab.explain.causes.open_targets import FEW_TARGETS_OPEN as FEW_OPEN
 from trimtab.explain.causes.target_service import ARRAY_DEGRADED as ARRAY
 from trimtab.explain.causes.target_service import FAILOVER
-from trimtab.explain.causes.target_space import FEW_TARGETS_OPEN as FEW_OPEN
 from trimtab.explain.causes.target_space import TARGET_FILLING as FILLING
 from trimtab.explain.causes.target_space import TARGETS_OVER_LIMIT as OVER_LIMIT
 from trimtab.explain.causes.writeback_throttling import WRITEBACK_THROTTLING as WBT
@@ -162,7 +162,9 @@ def test_far_from_its_limit_it_matters_less() -> None:
 
 def test_two_targets_are_too_few_to_tell() -> None:
     of = sound(but=("used_bytes", "available_bytes"))
-    assert all(piece.found is Found.NOT_AVAILABLE for piece in FILLING.assess(of))
+    *of_targets, of_runs = FILLING.assess(of)
+    assert all(piece.found is Found.NOT_AVAILABLE for piece in of_targets)
+    assert of_runs.found is Found.NEUTRAL
 
 
 # `few-targets-open`: targets closed to new files, by whom, and why.

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from tests.explain.causes.contexts import (
     BAD_FROM,
+    GOOD,
     HOME,
     HOUR,
     HOURS,
@@ -42,7 +43,8 @@ from trimtab.explain.causes.competing_load import ACCOUNTING
 from trimtab.explain.causes.competing_load import COMPETING_LOAD as LOAD
 from trimtab.explain.causes.competing_load import METADATA_LOAD as META
 from trimtab.explain.causes.network import NETWORK as NET
-from trimtab.explain.context import JOBS, Context, RunFact
+from trimtab.explain.context import JOBS, Context, Period, RunFact
+from trimtab.explain.explanation import explain
 
 # The network: LNet selftest, clients against servers, connections, what a line carries.
 
@@ -472,3 +474,122 @@ def test_the_host_that_starts_probes_is_not_blamed_for_runs_that_left_nothing(we
     piece = NODE.assess(unsteady(facts))[0]
     assert "watch" not in piece.what
     assert piece.found is not Found.FOR
+
+
+# The probe's nodes, partition and tool before the onset and since.
+
+
+def pool(first: int, size: int = 16) -> tuple[str, ...]:
+    """Return the names of neighbouring nodes."""
+    return tuple(f"nid{n:04d}" for n in range(first, first + size))
+
+
+def on_nodes(
+    nodes_at: Callable[[int], tuple[str, ...]], bad: float = 0.85, **place: Callable[[int], str]
+) -> list[RunFact]:
+    """Return hourly runs; ``nodes_at`` and ``place`` are of the hours since the onset."""
+    facts = []
+    for n, at in enumerate(HOURS):
+        value = WELL * (bad if at >= BAD_FROM else 1.0) * (1 + 0.01 * (n % 5 - 2))
+        hour = n - HOURS.index(BAD_FROM)
+        facts.append(
+            run(at, {"write_bandwidth": value}, hosts=nodes_at(hour), nodes=16,
+                place={name: of(hour) for name, of in place.items()})
+        )  # fmt: skip
+    return facts
+
+
+def test_a_probe_that_moves_in_the_run_that_loses() -> None:
+    facts = on_nodes(lambda hour: pool(700 if hour >= 0 else 100))
+    of = quiet(runs=facts, of=incident(effect=0.85))
+    piece = shows(NODE, of, "nodes-changed", Found.FOR, at=BAD_FROM)
+    assert "nid[0100-0115] before, nid[0700-0715] since" in piece.what
+    shows(NODE, of, "shape-of-move", Found.FOR)
+    told = explain(of)
+    assert told.causes[0].cause == "client-node"
+    assert told.causes[0].confidence >= 0.9
+    assert "closed targets" not in told.deciding
+
+
+def test_a_move_is_placed_as_well_as_the_onset() -> None:
+    """One or two runs to either side weigh less, a day has nothing to do with it."""
+    weights = []
+    for late in (0, 2):
+        facts = on_nodes(lambda hour, late=late: pool(700 if hour >= late else 100))
+        of = quiet(runs=facts, of=incident(effect=0.85))
+        weights.append(shows(NODE, of, "nodes-changed", Found.FOR).weight)
+    assert weights[1] <= weights[0]
+    facts = on_nodes(lambda hour: pool(700 if hour >= 6 else 100))
+    shows(NODE, quiet(runs=facts, of=incident(effect=0.85)), "nodes-as-before", Found.NEUTRAL)
+
+
+def test_a_move_long_before_explains_nothing_that_began() -> None:
+    facts = on_nodes(lambda hour: pool(700 if hour >= -24 else 100))
+    of = quiet(runs=facts, of=incident(effect=0.85))
+    shows(NODE, of, "nodes-as-before", Found.NEUTRAL)
+    assert weight_of(NODE, of) <= 0
+
+
+def test_nodes_on_which_runs_are_well_after_the_incident_are_not_the_cause() -> None:
+    end = 6
+    facts = on_nodes(lambda hour: pool(700 if hour >= 0 else 100))
+    facts = [
+        replace(fact, values={"write_bandwidth": WELL}) if fact.at > BAD_FROM + end * HOUR else fact
+        for fact in facts
+    ]
+    of = quiet(
+        runs=facts, of=incident(effect=0.85, until=BAD_FROM + end * HOUR),
+        bad=(Period(BAD_FROM, BAD_FROM + end * HOUR),),
+        good=(GOOD, Period(BAD_FROM + (end + 1) * HOUR, HOURS[-1])),
+    )  # fmt: skip
+    shows(NODE, of, "nodes-as-before", Found.NEUTRAL)
+
+
+@pytest.mark.parametrize("size", [24, 400, 4000])
+@pytest.mark.parametrize("per_run", [1, 16])
+def test_a_probe_on_random_nodes_does_not_move(size: int, per_run: int) -> None:
+    """Whether its pool is small, or so large that every run is on new nodes."""
+    nodes = [f"nid{n:05d}" for n in range(size)]
+    for seed in range(30):
+        chance = random.Random(seed)
+        facts = on_nodes(lambda _, of=chance: tuple(sorted(of.sample(nodes, per_run))))
+        pieces = NODE.assess(quiet(runs=facts, of=incident(effect=0.85)))
+        moves = [piece.weight for piece in pieces if piece.what.code == "nodes-changed"]
+        assert all(weight <= 0.5 for weight in moves), (seed, moves)
+
+
+def test_a_pool_that_moves_is_seen_in_small_runs_on_random_nodes_of_it() -> None:
+    """Two of sixty nodes a run: each is on new ones, but those before lie between the others."""
+    for seed in range(10):
+        chance = random.Random(seed)
+
+        def nodes(hour: int, chance: random.Random = chance) -> tuple[str, ...]:
+            return pool((2000 if hour >= 0 else 1000) + chance.randrange(60), size=2)
+
+        of = quiet(runs=on_nodes(nodes), of=incident(effect=0.85))
+        assert shows(NODE, of, "nodes-changed", Found.FOR).weight > 0.7
+
+
+def test_a_partition_or_tool_that_changed_alone() -> None:
+    facts = on_nodes(
+        lambda _: pool(100), partition=lambda hour: "gpu" if hour >= 0 else "batch",
+        launcher=lambda _: "slurm",
+    )  # fmt: skip
+    of = quiet(runs=facts, of=incident(effect=0.85))
+    shows(NODE, of, "place-changed", Found.FOR, says="partition batch before, gpu since")
+    shows(NODE, of, "nodes-as-before", Found.NEUTRAL)
+    assert explain(of).causes[0].cause == "client-node"
+    same = on_nodes(lambda _: pool(100), partition=lambda _: "batch")
+    shows(NODE, quiet(runs=same), "place-as-before", Found.NEUTRAL)
+    shows(NODE, quiet(), "place-changed", reason="no-place")
+
+
+def test_other_metrics_and_probes_on_the_same_nodes_do_not_speak_against_a_move() -> None:
+    facts = on_nodes(lambda hour: pool(700 if hour >= 0 else 100))
+    names = [replace(fact, id=f"names-{fact.id}", probe="names", kind="mdtest") for fact in facts]
+    moved = ["write-hourly read_bandwidth", "names file_creation_rate"]
+    of = quiet(runs=[*facts, *names], of=incident(effect=0.85, moved_with=moved))
+    shows(NODE, of, "moved-alone", Found.NEUTRAL, value=0)
+    elsewhere = [replace(fact, hosts=pool(300)) for fact in names]
+    of = quiet(runs=[*facts, *elsewhere], of=incident(effect=0.85, moved_with=moved))
+    shows(NODE, of, "moved-alone", Found.AGAINST, value=1)

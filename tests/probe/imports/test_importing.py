@@ -23,7 +23,7 @@ from tests.formats.survey_files import SurveyFiles, survey_files
 from tests.support.documents import misfits
 from tests.support.narrow import present
 
-from trimtab.base.error import ToolError
+from trimtab.base.error import ToolError, code_of
 from trimtab.base.run import RunStatus
 from trimtab.formats.format_table import formats
 from trimtab.probe import import_reading, importer
@@ -529,3 +529,29 @@ def test_what_is_no_result_is_none(files: dict[str, ImportedFile]) -> None:
     assert files["lustre-2.17/obdfilter_survey/bad_rsz.out"].status is FileStatus.UNREADABLE
     told = sum(len(one.results) for one in files.values() if one.status is FileStatus.UNREADABLE)
     assert told == 0
+
+
+def test_a_result_that_another_file_holds_too_is_told_and_counts_once(
+    place: Path, store: Store
+) -> None:
+    """A copy with a job's greeting before it has other bytes, and every line is another."""
+    text = (FIXTURES / "ior" / "3.3.0" / "text-shared.out").read_bytes()
+    (place / "a.out").write_bytes(text)
+    (first,) = done(place, store)
+    (place / "b of windows.out").write_bytes(text.replace(b"\n", b"\r\n"))
+    (place / "c.log").write_bytes(b"Welcome to this cluster\n\n" + text)
+    _, same, copy = done(place, store)
+    (before,), (of_windows,), (of_log,) = first.results, same.results, copy.results
+    assert (of_windows.new, of_windows.run, of_windows.warnings) == (
+        False, before.run, before.warnings,
+    )  # fmt: skip
+    assert of_log.new
+    (warning,) = set(of_log.warnings) - set(before.warnings)
+    assert code_of(warning) == "same-result"
+    assert present(before.run)[:13] in warning
+    assert len(store.runs()) == 2
+    assert len(list(store.runs_between("s"))) == 1
+    # Importing it again tells nothing new.
+    assert not any(
+        code_of(text) == "same-result" for text in done(place, store)[2].results[0].warnings
+    )

@@ -156,7 +156,7 @@ def test_a_target_with_an_echo_client_on_its_server_is_refused(place: Place, cli
         state.server("oss1").echo_clients.append(client)
     found = survey(place, on_servers("OST0000"))
     assert outcomes(found) == {"OST0000": SurveyOutcome.REFUSED}
-    assert f"{client} is there" in reason(found, "OST0000")
+    assert f"{client} exists" in reason(found, "OST0000")
     assert place.surveys() == []
     if client == "scratch-OST0001_ecc":
         found = survey(place, on_servers("OST0000", together=True))

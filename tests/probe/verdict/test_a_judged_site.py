@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.incidents.generate import make_world
-from tests.incidents.world import START, Incident, Spec
 from tests.support.command import installed, trimtab
 from tests.support.documents import misfits
 from tests.support.kept_world import keep_world
+from tests.worlds.of_clients import client_setting
+from tests.worlds.steady import START, Befalls, steady_world
 
 from trimtab.store.store import Store
 
@@ -23,8 +23,8 @@ CHANGED = START + timedelta(days=11.1)
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a store with two weeks of a small site whose checksums were turned on."""
-    change = Incident("configuration-change", 11.1, None, 0.9, "checksums")
-    world = make_world(Spec(seed=11, days=16, osts=8, incidents=(change,)))
+    change = Befalls(partial(client_setting, told="both"), 11.1, depth=0.17)
+    world = steady_world(11, 16, change, share=0.5)
     return keep_world(world, tmp_path_factory.mktemp("judged") / "t.db")
 
 
@@ -71,7 +71,7 @@ def test_the_change_is_found_when_it_was(kept: Path) -> None:
     low, high = change["effect_interval"]
     assert low < change["effect"] < high < 1
     assert change["effect"] == pytest.approx(0.83, abs=0.04)
-    assert (hourly["runs"], len(hourly["days"])) == (16 * 24, 16)
+    assert (hourly["runs"], len(hourly["days"])) == (16 * 24 - 1, 16)
     assert {tails["metric"] for tails in document["tails"]} == {"write_bandwidth", "read_bandwidth"}
 
 
@@ -182,7 +182,7 @@ def test_what_moves_with_performance_is_no_cause(kept: Path) -> None:
     document = asked(kept, "correlate", "world", "--probe", "hourly")
     assert {one["metric"] for one in document["series"]} == {"write_bandwidth", "read_bandwidth"}
     names = {one["name"] for one in document["series"][0]["correlations"]}
-    assert {"fullness (fullest target)", "server_cpu_fraction (mean)"} <= names
+    assert {"fullness (all targets)", "server_cpu_fraction (mean)"} <= names
     text = trimtab("correlate", "world", "--probe", "hourly", store=kept)
     assert "Correlation is not cause" in text.stdout
 

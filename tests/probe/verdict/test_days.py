@@ -8,21 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pytest
 from tests.formats.recorded import FIXTURES
-from tests.incidents.generate import make_world
-from tests.incidents.world import START, Incident, Spec
-from tests.incidents.world import World as IncidentWorld
 from tests.support.codes import raises
 from tests.support.counts import SOAK_TIMEOUT_S
 from tests.support.kept_world import keep_world
 from tests.support.small_site import SITE, SmallSite, hour
-from tests.worlds.record import make_world as make_drawn_world
-from tests.worlds.site import draw_site
+from tests.worlds import of_clients, of_storage
+from tests.worlds.families import VARIANTS
+from tests.worlds.generate import make_world
+from tests.worlds.steady import START, Befalls, steady_world
+from tests.worlds.world import World
 
 from trimtab.base.error import UsageError
 from trimtab.base.incident import Explanation
@@ -157,7 +158,12 @@ def test_only_what_grew_is_a_bad_transfer(
     assert grew(store) == [("oss01", at, count) for at, count in expected]
 
 
-CAUSES = ("failover", "target-silent", "competing-load", "configuration-change")
+FAULTS = (
+    of_storage.failover,
+    partial(of_storage.silent, how="hangs"),
+    of_storage.load,
+    partial(of_clients.client_setting, told="both"),
+)
 A_DAY = timedelta(days=1)
 
 
@@ -211,14 +217,13 @@ def check_looks(
     return earlier, sum(of_before.get(name) is by for name, by in earlier.bases.items())
 
 
-def faulty(seed: int, days: int, snapshot_every_h: int = 6) -> IncidentWorld:
+def faulty(seed: int, days: int, snapshot_every_h: int = 6) -> World:
     """Return a site with a fault of a day each week, one after another."""
-    faults = tuple(
-        Incident(CAUSES[(seed + number) % len(CAUSES)], 4.1 + 7 * number, 20.0, 0.8)
+    faults = [
+        Befalls(FAULTS[(seed + number) % len(FAULTS)], 4.4 + 7 * number, 20.0)
         for number in range((days - 5) // 7 + 1)
-    )
-    spec = Spec(seed=seed, days=days, osts=6, incidents=faults, snapshot_every_h=snapshot_every_h)
-    return make_world(spec)
+    ]
+    return steady_world(seed, days, *faults, share=0.9, snapshot_every_h=snapshot_every_h)
 
 
 @pytest.mark.soak
@@ -235,19 +240,21 @@ def test_daily_looks_at_sites_with_faults_keep_what_one_look_keeps(tmp_path: Pat
 @pytest.mark.soak
 @pytest.mark.timeout(SOAK_TIMEOUT_S)
 def test_daily_looks_at_drawn_sites_keep_what_one_look_keeps(tmp_path: Path) -> None:
-    for seed in [seed for seed in range(400) if draw_site(seed).hours <= 24 * 60][:30]:
-        folder = tmp_path / str(seed)
+    families = list(VARIANTS)
+    drawn = (make_world(families[seed % len(families)], seed) for seed in range(400))
+    short = (world for world in drawn if world.end - world.begin <= 60 * A_DAY)
+    for world in islice(short, 30):
+        folder = tmp_path / f"{world.family}-{world.seed}"
         folder.mkdir()
-        world = make_drawn_world(seed)
-        with Store.open(keep_world(cast("IncidentWorld", world), folder / "t.db")) as store:
-            days = range(3, int(world.facts.hours // 24) + 1)
-            times = (world.facts.at(24 * day) for day in days)
+        with Store.open(keep_world(world, folder / "t.db")) as store:
+            days = range(3, (world.end - world.begin) // A_DAY + 1)
+            times = (world.begin + day * A_DAY for day in days)
             check_looks(store, world.site["name"], times, folder)
 
 
 @pytest.mark.calibration
 def test_what_ended_long_ago_is_not_explained_again(tmp_path: Path) -> None:
-    with Store.open(keep_world(faulty(0, 14), tmp_path / "t.db")) as store:
+    with Store.open(keep_world(faulty(1, 14), tmp_path / "t.db")) as store:
         first = look(store, "world", START + 10 * A_DAY)
         second, taken_over = check_looks(
             store, "world", iter([START + 13 * A_DAY]), tmp_path, first

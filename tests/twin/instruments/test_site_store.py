@@ -12,6 +12,7 @@ from tests.support.narrow import present
 from tests.twin.instruments.states import DAILY, HOURLY, START, changed, scenario_of, state_of
 
 from trimtab.base.event import EventKind
+from trimtab.base.failure import Failure
 from trimtab.base.run import RunStatus
 from trimtab.explain.causes import TABLE
 from trimtab.probe.incident_question import run_fact
@@ -54,6 +55,30 @@ def test_a_run_is_kept_with_what_it_printed(store):
     parameters = {**run.parameters, "job": {"nodes": ["nid1", "nid2"]}}
     assert present(run_fact(replace(run, parameters=parameters), "x")).nodes == 2
     assert fact.bytes_written == fact.bytes_read == moved
+
+
+def test_a_fact_says_where_a_run_ran_and_why_it_failed(store):
+    with SiteWriter(store, scenario_of()) as writer:
+        writer.ior(START, HOURLY, write_s=10.0, read_s=8.0)
+        writer.ior_run(START + HOUR, HOURLY, no_space("/toy"))
+        writer.ior_run(START + 2 * HOUR, HOURLY, no_name_service())
+    runs = sorted(store.runs(), key=lambda run: run.at)
+    failures = [present(run_fact(run, "x")).failure for run in runs]
+    assert failures == [None, Failure.NO_SPACE, Failure.NAMES]
+    first = runs[0]
+    job = {"nodes": ["nid1"], "options": {"partition": "gpu", "exclusive": "true"}}
+    launcher = {"name": "slurm", "version": "24.05"}
+    parameters = {**first.parameters, "job": job, "launcher": launcher, "program": "/opt/ior"}
+    place = present(run_fact(replace(first, parameters=parameters, tool_version="4.0"), "x")).place
+    assert place == {
+        "partition": "gpu", "exclusive": "true", "launcher": "slurm", "launcher version": "24.05",
+        "program": "/opt/ior", "tool version": "4.0",
+    }  # fmt: skip
+    # A damaged parameter is no place, and what went well did not fail, whatever it warned of.
+    odd = replace(first, parameters={"job": 7, "launcher": []}, tool_version=None)
+    assert present(run_fact(odd, "x")).place == {}
+    noisy = replace(first, problem="warning: No space left on device")
+    assert present(run_fact(noisy, "x")).failure is None
 
 
 def test_all_ends_of_a_run_are_told_apart(store):

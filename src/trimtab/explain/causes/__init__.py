@@ -14,8 +14,10 @@ from trimtab.explain.causes import (
     client_node,
     competing_load,
     configuration_change,
+    failed_runs,
     garbage_collection,
     network,
+    open_targets,
     target_service,
     target_space,
     trim_overdue,
@@ -27,7 +29,7 @@ from trimtab.explain.context import Cause
 STORAGE: Final[tuple[Cause, ...]] = (
     target_space.TARGETS_OVER_LIMIT,
     target_space.TARGET_FILLING,
-    target_space.FEW_TARGETS_OPEN,
+    open_targets.FEW_TARGETS_OPEN,
     target_service.TARGET_SILENT,
     target_service.FAILOVER,
     target_service.ARRAY_DEGRADED,
@@ -48,5 +50,6 @@ TABLE: Final[tuple[Cause, ...]] = (
     void_run.LAUNCH_FAILURE,
     void_run.WORKLOAD_MISMATCH,
     void_run.CACHED_READ,
+    failed_runs.QUOTA_REACHED,
     network.BAD_CHECKSUMS,
 )

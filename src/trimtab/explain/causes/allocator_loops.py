@@ -14,32 +14,51 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.units import format_percent
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     commonest,
-    cpu_share_of_allocator,
-    cpu_up,
     flags,
-    per_request,
     settings,
     targets_of,
     timing,
     writes_and_reads,
 )
+from trimtab.explain.causes.server_load import (
+    CPU,
+    LOOPS,
+    PROFILE,
+    cpu_share_of_allocator,
+    cpu_up,
+    per_request,
+)
+from trimtab.explain.causes.target_space import FULLEST
 from trimtab.explain.causes.trim_history import recovery_evidence
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, between_targets, breadth, expected, in_time
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Sign, between_targets, expected, in_time
 from trimtab.explain.finding_table import RATE_LIMIT
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
 
 _SOURCE: Final = "allocator_useless_loops_total, allocator_requests_total"
 _LOOPS: Final = "useless loops per request"
-_IN_TIME: Final = Sign("loops-in-time", Route.TIME, _LOOPS, source=_SOURCE)
-_BETWEEN: Final = Sign("loops-between-targets", Route.TARGETS, _LOOPS, source=_SOURCE)
-_OVER_LIMIT: Final = Sign("loops-over-limit", Route.EXPECTED, _LOOPS, source=_SOURCE)
-_CPU: Final = Sign("server-cpu", Route.TIME, "server CPU", source="server_cpu_fraction", unit="1")
+_IN_TIME: Final = Sign("loops-in-time", Route.TIME, _LOOPS, source=_SOURCE, view=View.TARGETS)
+_BETWEEN: Final = Sign(
+    "loops-between-targets", Route.TARGETS, _LOOPS, source=_SOURCE, view=View.TARGETS
+)
+_OVER_LIMIT: Final = Sign(
+    "loops-over-limit", Route.EXPECTED, _LOOPS, source=_SOURCE, view=View.TARGETS
+)
+_CPU: Final = Sign(
+    "server-cpu",
+    Route.TIME,
+    "server CPU",
+    source="server_cpu_fraction",
+    unit="1",
+    view=View.SERVERS,
+)
 _TIMES: Final = 2.0
 _CPU_SHARE: Final = 0.1
 """Telling share of the CPU in the allocator. 24 useless loops per 1,000 requests on a 133 TB OST
@@ -55,7 +74,9 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     return (
         *_loops(context, seen),
         _groups(seen),
-        _CPU.of(cpu_up(seen, absent=-0.5), why_not=seen.why_not("server_cpu_fraction")),
+        _CPU.of(
+            cpu_up(seen, absent=-0.5), why_not=seen.why_not("server_cpu_fraction"), quantity=CPU
+        ),
         _cpu_of_slow(context, seen),
         _profile(context),
         _thresholds(context, seen),
@@ -82,8 +103,8 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     )
     limit = expected(worst, RATE_LIMIT, over=0.6, under=-1.2, scale=RATE_LIMIT / 2)
     return (
-        _IN_TIME.of(time, targets=names),
-        timing(context, over_limit, f"{_LOOPS} over {RATE_LIMIT:g}"),
+        _IN_TIME.of(time, targets=names, quantity=LOOPS),
+        timing(context, over_limit, f"{_LOOPS} over {RATE_LIMIT:g}", view=View.TARGETS),
         _BETWEEN.of(slow, targets=names),
         _OVER_LIMIT.of(limit, f"{_LOOPS} of the worst target", targets=names),
     )
@@ -91,7 +112,13 @@ def _loops(context: Context, seen: Observations) -> tuple[Evidence, ...]:
 
 def _groups(seen: Observations) -> Evidence:
     source = "allocator_groups_considered_total"
-    sign = Sign("groups-searched", Route.TIME, "block groups searched per request", source=source)
+    sign = Sign(
+        "groups-searched",
+        Route.TIME,
+        "block groups searched per request",
+        source=source,
+        view=View.TARGETS,
+    )
     contrast = in_time(per_request(seen, source), ratio=_TIMES, by=1.0, absent=-0.2)
     return sign.of(contrast, why_not=seen.why_not(source, kinds=OSTS))
 
@@ -107,7 +134,14 @@ def _cpu_of_slow(context: Context, seen: Observations) -> Evidence:
 
 def _profile(context: Context) -> Evidence:
     subject = "share of CPU samples in ldiskfs_mb_* and ext4_mb_*"
-    sign = Sign("allocator-cpu-share", Route.EXPECTED, subject, source="CPU profile", unit="1")
+    sign = Sign(
+        "allocator-cpu-share",
+        Route.EXPECTED,
+        subject,
+        source="CPU profile",
+        unit="1",
+        view=View.SERVERS,
+    )
     share, usual = (cpu_share_of_allocator(context, bad=side) for side in (True, False))
     if share is None:
         return sign.missing("no-cpu-profile", "no CPU profile of the bad hours", source=None)
@@ -116,12 +150,20 @@ def _profile(context: Context) -> Evidence:
     same = usual is not None and usual >= 0.7 * share and share >= _CPU_SHARE
     text = f"{subject}: {format_percent(share, 0)}{before}"
     weight = contrast.weight / 3 if same else contrast.weight
-    return sign.weighed(text, weight, value=share, reference=_CPU_SHARE, throughout=same)
+    return sign.weighed(
+        text, weight, value=share, reference=_CPU_SHARE, throughout=same, quantity=PROFILE
+    )
 
 
 def _thresholds(context: Context, seen: Observations) -> Evidence:
     subject = "thresholds of the allocator's loops"
-    sign = Sign("thresholds", Route.EXPECTED, subject, source="ldiskfs/*/mb_c1_threshold")
+    sign = Sign(
+        "thresholds",
+        Route.EXPECTED,
+        subject,
+        source="ldiskfs/*/mb_c1_threshold",
+        view=View.SETTINGS,
+    )
     family = seen.texts("allocator_family", kinds=OSTS).filter("bad")
     values = _threshold_values(context)
     if not values:
@@ -134,8 +176,9 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
         text = f"allocator family {name}"
         # Newer kernels keep lists of groups: fewer scans, none of them controlled by a threshold.
         return sign.weighed(
-            text, 0.0 if old else -0.3, code="allocator-family", source="allocator_family"
-        )
+            text, 0.0 if old else -0.3, code="allocator-family", source="allocator_family",
+            against=Against.CONDITION,
+        )  # fmt: skip
     shown = ", ".join(f"c{n} {value}" for n, value in sorted(values.items()))
     first, second = values.get("1", _DEFAULTS["1"]), values.get("2", _DEFAULTS["2"])
     skipped = second >= first  # c1 is skipped from the same fullness as c0: the remedy of [S1]
@@ -143,7 +186,10 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
     text += "; the useless loop is skipped" if skipped else ""
     weight = -0.6 if skipped else 0.3 if values.get("1") == _DEFAULTS["1"] else 0.0
     code = "thresholds-in-force" if skipped else "thresholds"
-    return sign.weighed(text, weight, code=code, value=shown, reference="c1 25, c2 15, c3 5")
+    return sign.weighed(
+        text, weight, code=code, value=shown, reference="c1 25, c2 15, c3 5",
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 def _threshold_values(context: Context) -> dict[str, int]:
@@ -159,13 +205,14 @@ def _threshold_values(context: Context) -> dict[str, int]:
 
 
 def _full(seen: Observations) -> Evidence:
-    sign = Sign("fullest-target", Route.EXPECTED, "the fullest target", unit="1")
+    sign = Sign("fullest-target", Route.EXPECTED, "the fullest target", unit="1", view=View.TARGETS)
     bad = seen.fullness().filter("bad")
     if bad.is_empty():
         return sign.not_available(seen.why_not("used_bytes", kinds=OSTS), source="used_bytes")
     fullest = float(bad["value"].max() or 0.0)  # pyrefly: ignore[bad-argument-type]
     contrast = expected(fullest, _NEEDS_FULL, over=0.3, under=-0.7, scale=0.03)
-    return sign.of(contrast, source="used_bytes, available_bytes")
+    source = "used_bytes, available_bytes"
+    return sign.of(contrast, source=source, against=Against.CONDITION, quantity=FULLEST)
 
 
 ALLOCATOR_LOOPS: Final = Cause(
@@ -173,6 +220,7 @@ ALLOCATOR_LOOPS: Final = Cause(
     title="useless loops of the block allocator",
     prior=UNSEEN,
     assess=assess,
+    acts_on=always_at("target"),
     slows_metadata=False,
     signs=(
         "loops-in-time",

@@ -1,25 +1,44 @@
-"""`client-node`: runs that include one client node are slow, the others are not.
+"""`client-node`: runs with one client node are slow, or all runs are since the probe moved.
 
 A run ends with its last task, so one bad node delays the whole run. Nodes vary between runs, which
 gives a contrast without any other data. With many nodes, some are in the slow runs by chance: the
 figure is a mean over all nodes, so testing many of them convicts none.
+
+A probe that is always on the same nodes gives no such contrast, but another one in time::
+
+    nid[0100-0115]   nid[0100-0115]  |  nid[0700-0715]   nid[0700-0715]
+         well             well     onset      slow             slow
+
+The same holds for the partition, the launcher and the version of the tool. A move counts by how
+unlikely it is to fall just there: a probe that gets random nodes of a pool never moves.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from statistics import median
 from typing import Final
 
 from trimtab.base.error import Message
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.incident import Against, Evidence, Found, Route, Shape
+from trimtab.base.name_set import NODE_NAME, fold_nodes
 from trimtab.base.run import RunStatus
-from trimtab.explain.causes.evidence import UNSEEN, levels, of_incident, of_series, value_of
-from trimtab.explain.context import Cause, Context, RunFact
-from trimtab.explain.contrast import Sign
+from trimtab.explain.causes.evidence import (
+    UNSEEN,
+    levels,
+    of_incident,
+    of_series,
+    onset_within,
+    value_of,
+)
+from trimtab.explain.context import Cause, Context, RunFact, always_at
+from trimtab.explain.contrast import MOST, Sign
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import CLIENTS, observe
 
 _SHARE_OF_LOSS: Final = 0.5
@@ -31,6 +50,21 @@ _BAD_NODE: Final = (4.0, 1.0)
 """Prior counts of slow and normal runs with a bad node: it slows most of its runs."""
 _COMMON: Final = (0.5, 0.5)
 """The same without prior knowledge (Jeffreys)."""
+_NEW: Final = 0.5
+"""A run is elsewhere if half of its nodes were in no earlier run: one bad node delays it all."""
+_MOVED_EVERY: Final = timedelta(days=60)
+"""How often people move a probe, before its runs show it: with maintenance, every other month."""
+_SLOWED: Final = 0.8
+"""Chance that nodes which are the cause leave the runs as slow as these."""
+_STRAY: Final = 0.05
+"""Share of slow runs on nodes of good runs that chance explains."""
+_PLACE_MOST: Final = 1.6
+"""A partition or version is changed together with much else, and is not itself what is slow."""
+_SHOWN: Final = 60
+"""Characters of a folded list of nodes."""
+
+Where = Callable[[RunFact], frozenset[str]]
+New = Callable[[frozenset[str], frozenset[str]], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +86,23 @@ class Node:
 
 
 def assess(context: Context) -> tuple[Evidence, ...]:
-    """Return the evidence for and against one bad client node."""
+    """Return the evidence for and against the client nodes: one of them, or others than before."""
     by_node, node = _by_node(context)
-    return (by_node, _before(context, node), _alone(context), _answered(context))
+    moved, placed = _nodes_changed(context), _place_changed(context)
+    if moved.found is Found.FOR and by_node.found is Found.AGAINST:
+        # No single node separates slow runs from others if all nodes are new.
+        by_node = replace(by_node, found=Found.NEUTRAL, weight=0.0)
+    has_moved = Found.FOR in (moved.found, placed.found)
+    return (
+        by_node, _before(context, node), moved, placed, _shape(context, has_moved=has_moved),
+        _alone(context), _answered(context),
+    )  # fmt: skip
 
 
 def _by_node(context: Context) -> tuple[Evidence, str | None]:
-    sign = Sign("slow-with-node", Route.RUNS, "slow runs with one node and without it")
+    sign = Sign(
+        "slow-with-node", Route.RUNS, "slow runs with one node and without it", view=View.NODES
+    )
     if context.incident.key is None:
         return sign.missing("no-series", "the incident belongs to no series of runs"), None
     runs = _since(context)
@@ -98,6 +142,7 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
         reference=most.slow_without / without if without else None,
         unit="1",
         source=f"nodes of {len(telling)} runs",
+        against=Against.ABSENT if weight < 0 else None,
     )
     return evidence, most.name if weight > 0 else None
 
@@ -107,7 +152,13 @@ def _before(context: Context, node: str | None) -> Evidence:
 
     Normal earlier runs say nothing: those with every other node were normal, too.
     """
-    sign = Sign("node-slow-earlier", Route.TIME, "runs with the node before the incident", unit="1")
+    sign = Sign(
+        "node-slow-earlier",
+        Route.TIME,
+        "runs with the node before the incident",
+        unit="1",
+        view=View.NODES,
+    )
     if node is None:
         return sign.missing("no-node-suspected", "no single node separates slow runs from others")
     runs = [
@@ -121,7 +172,180 @@ def _before(context: Context, node: str | None) -> Evidence:
     slow = sum(_is_slow(context, run, limit) for run in runs)
     text = f"{slow} of {len(runs)} runs with {node} were slow before the incident"
     weight = -0.5 if slow > 0.3 * len(runs) else 0.0
-    return sign.weighed(text, weight, value=slow / len(runs))
+    against = Against.CONDITION if weight else None
+    return sign.weighed(text, weight, value=slow / len(runs), against=against)
+
+
+def _nodes_changed(context: Context) -> Evidence:
+    """Return whether the runs since the onset are on other nodes than those before."""
+    sign = Sign("nodes-changed", Route.TIME, "client nodes before and since", view=View.NODES)
+    runs = _telling_nodes(_beside(context))
+    before = sum(run.at < context.incident.at for run in runs)
+    if before < 2 or len(runs) - before < 2 or len(runs) < 2 * _RUNS - 2:
+        text = f"{before} runs before it began and {len(runs) - before} since name their nodes"
+        return sign.missing("too-few-runs", text)
+    moves = [_move(context, runs, _hosts, new) for new in (_share_new, _share_beyond)]
+    move = max(filter(None, moves), key=lambda each: each.weight, default=None)
+    if move is None:
+        text = "no move to other nodes when it began"
+        return sign.weighed(text, 0.0, code="nodes-as-before")
+    text = f"{_named(move.before)} before, {_named(move.since)} since"
+    return sign.weighed(text, move.weight, at=move.at, source=f"nodes of {len(runs)} runs")
+
+
+def _shape(context: Context, *, has_moved: bool) -> Evidence:
+    """Return whether it has the shape of a move: half of other incidents are no step."""
+    sign = Sign("shape-of-move", Route.EXPECTED, view=View.PROBE)
+    shape = context.incident.shape
+    if shape is Shape.STEP and has_moved:
+        return sign.weighed("the level stays changed, as after a move", 0.3)
+    return sign.weighed(f"its shape ({shape}) shows no move by itself", 0.0)
+
+
+def _named(hosts: Iterable[str]) -> str:
+    names = sorted(hosts)
+    folded = fold_nodes(names) if all(map(NODE_NAME.fullmatch, names)) else ", ".join(names)
+    return folded if len(folded) <= _SHOWN else f"{len(names)} nodes from {names[0]} to {names[-1]}"
+
+
+def _place_changed(context: Context) -> Evidence:
+    """Return whether the runs since the onset have another partition, launcher or tool."""
+    sign = Sign("place-changed", Route.TIME, "partition, launcher and tool", view=View.NODES)
+    runs = _beside(context)
+    moves: dict[str, _Move] = {}
+    compared = False
+    for name in sorted({name for run in runs for name in run.place}):
+        placed = [run for run in runs if name in run.place]
+        before = sum(run.at < context.incident.at for run in placed)
+        if before < 2 or len(placed) - before < 2 or len(placed) < 2 * _RUNS - 2:
+            continue
+        compared = True
+        move = _move(
+            context, placed, lambda run, name=name: frozenset({run.place[name]}), _share_new
+        )
+        if move is not None:
+            moves[name] = move
+    if not compared:
+        return sign.missing("no-place", "too few runs tell their partition, launcher or tool")
+    if not moves:
+        text = "no other partition, launcher or tool when it began"
+        return sign.weighed(text, 0.0, code="place-as-before")
+    text = "; ".join(
+        f"{name} {', '.join(sorted(move.before))} before, {', '.join(sorted(move.since))} since"
+        for name, move in moves.items()
+    )
+    best = max(moves.values(), key=lambda move: move.weight)
+    return sign.weighed(text, min(_PLACE_MOST, best.weight), at=best.at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A move of a probe: where its runs were before and since, and its weight as evidence."""
+
+    at: datetime
+    before: frozenset[str]
+    since: frozenset[str]
+    weight: float
+
+
+def _hosts(run: RunFact) -> frozenset[str]:
+    return frozenset(run.hosts)
+
+
+def _move(context: Context, runs: Sequence[RunFact], where: Where, new: New) -> _Move | None:
+    """Return the move nearest to the onset after which runs stayed; ``None``: there is none.
+
+    Parameters
+    ----------
+    runs
+        As `_beside` has them, each with a place.
+    new
+        Share of the places of a run that is new to those of the runs before.
+
+    Notes
+    -----
+    Its weight is log10 of `_SLOWED` over the chance that a move falls as near to the onset: twice
+    the distance, or the gap between the runs beside it, times the rate of moves before. If there
+    were none, it is half a move (Jeffreys) in that time and half of `_MOVED_EVERY`. So a probe that
+    moves daily shows nothing by moving, and one move in a gap of weeks shows little.
+
+    Of nodes in the order of their names, all n runs before and all k since may be apart by chance,
+    if each has random ones of a pool: in two of (n + k)! / (n! k!) cases.
+    """
+    begin, end = _onset(context)
+    until = context.incident.until or context.now
+    known = frozenset[str]().union(*(where(run) for run in runs if run.at > until))
+    moves, best = 0, None
+    for place, run in enumerate(runs):
+        if run.at > until:
+            break
+        # The first runs on random nodes of a pool are on new ones, whatever its size.
+        is_new = place >= _RUNS - 1 and new(where(run), known) >= _NEW
+        last = runs[place - 1].at
+        if is_new and run.at >= begin and last <= end:
+            since = [each for each in runs[place:] if each.at <= until]
+            slow = _slow_beyond(context, since, known, where, new)
+            if slow is not None:
+                apart = max(run.at - last, 2 * abs(run.at - context.incident.at))
+                seen = last - runs[0].at
+                watched = max(apart, seen if moves else seen + _MOVED_EVERY / 2)
+                chance = (moves + 0.5) * (apart / watched)
+                if new is _share_beyond:
+                    chance += 2 / math.comb(place + slow, slow)
+                weight = max(0.0, min(MOST, math.log10(_SLOWED / min(1.0, chance))))
+                places = frozenset[str]().union(*map(where, since))
+                if best is None or weight > best.weight:
+                    best = _Move(run.at, known, places, weight)
+        # A run on random nodes of a pool is beyond the others now and then: that is no move.
+        moves += is_new and new is not _share_beyond
+        known |= where(run)
+    return best
+
+
+def _slow_beyond(
+    context: Context, runs: Sequence[RunFact], known: frozenset[str], where: Where, new: New
+) -> int | None:
+    """Return how many slow runs there are if, but for strays, they are where none was before."""
+    limit = _limit(context)
+    slow = [run for run in runs if _is_slow(context, run, limit)]
+    stray = sum(new(where(run), known) < _NEW for run in slow)
+    return len(slow) if len(slow) >= 2 and stray <= _STRAY * len(slow) else None
+
+
+def _share_new(places: frozenset[str], known: frozenset[str]) -> float:
+    """Return the share of places that are not among the known ones."""
+    return len(places - known) / len(places) if places else 0.0
+
+
+def _share_beyond(places: frozenset[str], known: frozenset[str]) -> float:
+    """Return the share of nodes before the first or behind the last known one, by name.
+
+    Small runs on random nodes of a pool are mostly on new ones, but between the others.
+    """
+    if not places or not known:
+        return 0.0
+    first, last = min(map(_in_order, known)), max(map(_in_order, known))
+    return sum(not first <= _in_order(name) <= last for name in places) / len(places)
+
+
+def _in_order(name: str) -> tuple[str | int, ...]:
+    """Return a name as a key that sorts nid9 before nid10: text and numbers in turn."""
+    parts = re.split(r"([0-9]+)", name)
+    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts))
+
+
+def _onset(context: Context) -> tuple[datetime, datetime]:
+    """Return the interval within which the incident began."""
+    incident = context.incident
+    within = onset_within(context)
+    return incident.onset or (incident.at - within, incident.at + within)
+
+
+def _beside(context: Context) -> list[RunFact]:
+    """Return the finished and unfinished runs of the series before, in and after the incident."""
+    runs = {run.id: run for run in (*of_incident(context, bad=False), *_since(context))}
+    valued = (run for run in runs.values() if value_of(context, run) is not None)
+    return sorted(valued, key=lambda run: run.at)
 
 
 def _since(context: Context) -> list[RunFact]:
@@ -221,26 +445,61 @@ def _mean_weight(weights: Sequence[float], of: int) -> float:
 
 
 def _alone(context: Context) -> Evidence:
+    """Return whether other probes, on other nodes, moved with it.
+
+    Another metric of the same runs, and a probe on the same nodes, move in either case.
+    """
     key = context.incident.key
     others = {
         run.probe
         for run in context.runs
         if key is not None and run.probe != key.probe and context.is_bad(run.at)
     }
-    sign = Sign("moved-alone", Route.RUNS, "other probes on other nodes", unit="series")
-    if not others:
+    sign = Sign(
+        "moved-alone", Route.RUNS, "other probes on other nodes", unit="series", view=View.PROBE
+    )
+    if key is None or not others:
         return sign.missing("no-other-probe", "no other probe ran in the bad hours")
+    beside = {key.probe, *(name for name in others if _shares_nodes(context, name))}
+    moved, unmoved = (
+        sum(not _is_of(name, beside) for name in names)
+        for names in (context.incident.moved_with, context.incident.unmoved)
+    )
     # The fate of other probes concerns the whole system, not one node.
-    moved = len(context.incident.moved_with)
-    text = f"{moved} other series moved with it, {len(context.incident.unmoved)} did not"
-    weight = -0.3 if moved else 0.3 if context.incident.unmoved else 0.0
-    return sign.weighed(text, weight, value=float(moved))
+    text = f"{moved} series of other probes moved with it, {unmoved} did not"
+    weight = -0.3 if moved else 0.3 if unmoved else 0.0
+    against = Against.RIVAL if weight < 0 else None
+    return sign.weighed(text, weight, value=float(moved), against=against)
+
+
+def _is_of(series: str, probes: Iterable[str]) -> bool:
+    """Return whether the name of a series is one of these probes."""
+    return any(series == probe or series.startswith(f"{probe} ") for probe in probes)
+
+
+def _shares_nodes(context: Context, probe: str) -> bool:
+    """Return whether a probe ran on nodes of the incident's runs, or moved when they did.
+
+    A probe on one node of the pool need not meet those of a probe on many.
+    """
+    mine = {host for run in _since(context) for host in run.hosts}
+    runs = [run for run in context.runs if run.probe == probe]
+    good, bad = (
+        frozenset(host for run in runs if within(run.at) for host in run.hosts)
+        for within in (context.is_good, context.is_bad)
+    )
+    moved = _nodes_changed(context).found is Found.FOR and bool(good)
+    return bool(bad) and (
+        len(bad & mine) >= _NEW * len(bad) or (moved and _share_new(bad, good) >= _NEW)
+    )
 
 
 def _answered(context: Context) -> Evidence:
     seen = observe(context)
     subject = "CPU of client nodes"
-    sign = Sign("clients-answered", Route.TARGETS, subject, source="server_cpu_fraction")
+    sign = Sign(
+        "clients-answered", Route.TARGETS, subject, source="server_cpu_fraction", view=View.NODES
+    )
     readings = seen.values("server_cpu_fraction", kinds=CLIENTS)
     if readings.is_empty():
         return sign.not_available(seen.why_not("server_cpu_fraction", kinds=CLIENTS))
@@ -250,12 +509,20 @@ def _answered(context: Context) -> Evidence:
 
 CLIENT_NODE: Final = Cause(
     id="client-node",
-    title="one bad client node",
+    title="bad or changed client nodes",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
-    signs=("slow-with-node",),
+    acts_on=always_at("client"),
+    signs=("slow-with-node", "nodes-changed", "place-changed"),
     measurement=(
         "Run the probe on the same nodes twice, with and without the suspected node, and run "
         "lnet_selftest between that node and a server."
+    ),
+    measurement_where=(
+        ("nodes-changed", "Run the probe once on the nodes of before and once on those of now."),
+        (
+            "place-changed",
+            "Run the probe once with the partition, launcher and tool of before and once as now.",
+        ),
     ),
 )

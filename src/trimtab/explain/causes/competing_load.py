@@ -28,8 +28,9 @@ from trimtab.explain.causes.evidence import (
     typical,
     with_circumstance,
 )
-from trimtab.explain.context import Cause, Context, RunFact
+from trimtab.explain.context import Cause, Context, RunFact, always_at
 from trimtab.explain.contrast import Sign, in_time
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import MDTS, OSTS, SERVERS, TARGETS, holds, marked, observe
 
 TrafficStep = tuple[datetime, float, float, bool]
@@ -147,7 +148,13 @@ def _less(step: TrafficStep, runs: Sequence[RunFact]) -> TrafficStep:
 
 
 def _in_time(steps: Sequence[TrafficStep], source: str, why: Message) -> Evidence:
-    sign = Sign("load-in-time", Route.TIME, "bytes per second moved by other jobs", unit="B/s")
+    sign = Sign(
+        "load-in-time",
+        Route.TIME,
+        "bytes per second moved by other jobs",
+        unit="B/s",
+        view=View.TRAFFIC,
+    )
     if not steps:
         return sign.not_available(why, source=source)
     frame = pl.DataFrame(
@@ -167,6 +174,7 @@ def _against_the_probe(
         Route.EXPECTED,
         "additional load relative to what the probe reaches",
         unit="1",
+        view=View.TRAFFIC,
     )
     bad = [value for *_, value, is_bad in steps if is_bad]
     good = [value for *_, value, is_bad in steps if not is_bad]
@@ -203,7 +211,12 @@ def _reach(context: Context) -> float | None:
 def _jobs(context: Context) -> Evidence:
     """Return whether more jobs ran: from accounting, which covers every hour, else snapshots."""
     sign = Sign(
-        "concurrent-jobs", Route.RUNS, "concurrent jobs", source="concurrent_jobs", unit="jobs"
+        "concurrent-jobs",
+        Route.RUNS,
+        "concurrent jobs",
+        source="concurrent_jobs",
+        unit="jobs",
+        view=View.ACCOUNTING,
     )
     # Jobs are not bytes, most of them move little, so this adds to the traffic.
     if context.jobs.filter(holds(context.bad)).height:
@@ -232,7 +245,7 @@ def _more(sign: Sign, frame: pl.DataFrame) -> Evidence:
 
 def _shape(context: Context) -> Evidence:
     """Return whether it came and went the way jobs do."""
-    sign = Sign("shape-of-load", Route.EXPECTED)
+    sign = Sign("shape-of-load", Route.EXPECTED, view=View.PROBE)
     shape = context.incident.shape
     if shape in (Shape.DIP, Shape.UNSTEADY):
         return sign.weighed("intermittent, as jobs are", 0.2)
@@ -250,11 +263,13 @@ COMPETING_LOAD: Final = Cause(
     title="load of other jobs",
     prior=UNSEEN,  # [S1] names none of the 13 days so: equal to the others not named
     assess=assess_competing_load,
+    acts_on=always_at("network", "server", "target"),
     signs=("load-in-time", "load-of-reach"),
     measurement=(
         "Find who moves the data (lctl get_param obdfilter.*.job_stats on the servers), and run "
         "the probe again when that job has ended."
     ),
+    brings_about=("targets-over-limit", "target-filling", "few-targets-open"),
 )
 
 
@@ -286,7 +301,14 @@ def assess_metadata_load(context: Context) -> tuple[Evidence, ...]:
 def _operations(context: Context) -> Evidence:
     seen = observe(context)
     subject = "metadata operations per second"
-    sign = Sign("metadata-operations", Route.TIME, subject, source=_OPERATIONS, unit="1/s")
+    sign = Sign(
+        "metadata-operations",
+        Route.TIME,
+        subject,
+        source=_OPERATIONS,
+        unit="1/s",
+        view=View.TRAFFIC,
+    )
     rates = seen.rates(_OPERATIONS, kinds=MDTS)
     if rates.is_empty():
         return sign.not_available(seen.why_not(_OPERATIONS, kinds=MDTS))
@@ -304,7 +326,7 @@ def _operations(context: Context) -> Evidence:
 def _cpu(context: Context) -> Evidence:
     seen = observe(context)
     subject = "CPU of the busiest metadata server"
-    sign = Sign("mds-cpu", Route.EXPECTED, subject, source=_CPU, unit="1")
+    sign = Sign("mds-cpu", Route.EXPECTED, subject, source=_CPU, unit="1", view=View.SERVERS)
     cpu = seen.values(_CPU, kinds=MDTS)
     if cpu.is_empty():
         cpu = _of_mds(context, seen.values(_CPU, kinds=SERVERS))
@@ -323,7 +345,13 @@ def _of_mds(context: Context, machines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rates(context: Context) -> Evidence:
-    sign = Sign("metadata-rates", Route.RUNS, "metadata rates compared with bandwidth", unit="1")
+    sign = Sign(
+        "metadata-rates",
+        Route.RUNS,
+        "metadata rates compared with bandwidth",
+        unit="1",
+        view=View.PROBE,
+    )
     metadata, bandwidth = (typical(ratios(context, names)) for names in (_RATES, _BANDWIDTHS))
     if metadata is None:
         return sign.missing("no-metadata-probe", "no metadata probe ran in both good and bad hours")
@@ -342,7 +370,7 @@ def _rates(context: Context) -> Evidence:
 
 def _metric(context: Context) -> Evidence:
     """Return whether the incident shows in metadata or in bandwidth."""
-    sign = Sign("metric-of-incident", Route.EXPECTED)
+    sign = Sign("metric-of-incident", Route.EXPECTED, view=View.PROBE)
     key = context.incident.key
     if key is None:
         return sign.weighed("the incident belongs to no single metric", 0.0)
@@ -363,6 +391,7 @@ METADATA_LOAD: Final = Cause(
     title="load on the metadata servers",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess_metadata_load,
+    acts_on=always_at("server"),
     signs=("metadata-operations",),
     measurement=(
         "Find the jobs (lctl get_param mdt.*.job_stats on each MDS) and run mdtest in directories "

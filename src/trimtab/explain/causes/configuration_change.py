@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Final
@@ -23,8 +24,9 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.event import Event, EventKind
-from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.incident import Against, Evidence, Route, Shape
 from trimtab.base.units import format_percent
+from trimtab.explain.breadth import breadth, survey_view
 from trimtab.explain.causes.evidence import (
     beyond_chance,
     levels,
@@ -36,8 +38,16 @@ from trimtab.explain.causes.evidence import (
     value_of,
     with_circumstance,
 )
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, breadth, on_servers
+from trimtab.explain.context import Cause, Context, once
+from trimtab.explain.contrast import Sign
+from trimtab.explain.sight import (
+    EVERYWHERE,
+    LAYER_OF_KIND,
+    SEES,
+    Layer,
+    View,
+    settings_see,
+)
 from trimtab.explain.telemetry_frame import OSTS, SettingChange, observe
 
 KINDS: Final = (EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED)
@@ -79,6 +89,20 @@ _OF_OTHERS: Final = re.compile(
     r"|documentation|certificates?|mail|ups|users?|database|gitlab|jupyter)\b",
     re.I,
 )
+_WORDS_OF_LAYERS: Final[tuple[tuple[frozenset[Layer], re.Pattern[str]], ...]] = tuple(
+    (frozenset(layers), re.compile(rf"\b(?:{words})\b", re.I))
+    for layers, words in (
+        # Clients compute checksums of what crosses the network; a survey on servers has none.
+        (("client", "network"), r"checksums?"),
+        (("client",), r"clients?|compute nodes?|node image|llite|osc|mdc|saferet|srso|inception"
+                      r"|mitigations?|bios|microcode|smt|hyper.?threading|read.?ahead|rpcs?\w*"),
+        (("network",), r"fabric|switch|lnet|lnd|mtu|slingshot|infiniband|ofed|network|nids?"),
+        (("server",), r"oss\w{0,3}|mds\w{0,3}|servers?"),
+        (("target",), r"ost\w*|mdt\w*|obd\w*|mb_\w+|ldiskfs|zfs|stripe|striping|wbt\w*"),
+        (("drive",), r"nvme|drives?|raid"),
+    )
+)  # fmt: skip
+"""What an entry says was changed, and the layers at which such a change acts."""
 _OTHER_SUBJECT: Final = 0.15
 """Words of an unrelated entry: "monitoring agent updated"."""
 _NO_SUBJECT: Final = 0.8
@@ -90,6 +114,10 @@ _ADDED: Final = 1.5
 """Targets are added about once a year [S1, table I]: within a day of the first bad run that is
 hardly a coincidence."""
 _NOTHING_LOGGED: Final = -0.4
+"""Two in five changes are not written down where a log book is kept: a judgement."""
+_NOT_TAKEN_BACK: Final = -0.8
+_CLOSE: Final = timedelta(hours=6)
+"""How close to the end a change that ended it was made."""
 _NOTHING_SET: Final = -0.3
 """Firmware, mitigations, power limits and switches are rarely collected."""
 
@@ -97,12 +125,9 @@ _NOTHING_SET: Final = -0.3
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against a change of configuration."""
     event, weight = _event(context)
-    changes = [
-        change for change in observe(context).setting_changes() if STATES.match(change.name) is None
-    ]
-    setting = _near(context, changes)
+    changes, setting = _changes(context), _near(context)
     seen = (
-        _logged(context, event, weight),
+        _logged(context, event, weight, shown=bool(setting)),
         _set(context, setting, changes, logged=weight),
         _targets_added(context, logged=weight),
         _alike(context, event, setting),
@@ -112,6 +137,34 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     return with_circumstance(seen, _shape(context))
 
 
+@once
+def acts_on(context: Context) -> frozenset[Layer]:
+    """Return the layers of the changes at the onset; all layers if these are unknown."""
+    event, weight = _event(context)
+    layers = {LAYER_OF_KIND[near.kind] for near in _near(context) if near.kind in LAYER_OF_KIND}
+    if event is not None and weight > 0:
+        of_event = _layers_of(event)
+        if not of_event:
+            return EVERYWHERE
+        layers |= of_event
+    return frozenset(layers) or EVERYWHERE
+
+
+def _layers_of(event: Event) -> frozenset[Layer]:
+    """Return the layers that an entry names; none if it does not say what was changed."""
+    named_layers = [layers for layers, words in _WORDS_OF_LAYERS if words.search(event.detail)]
+    of_targets: list[frozenset[Layer]] = [frozenset({"target"})] if event.targets else []
+    return frozenset[Layer]().union(*named_layers, *of_targets)
+
+
+@once
+def _changes(context: Context) -> tuple[SettingChange, ...]:
+    """Return the settings that were changed, without those that move by themselves."""
+    changes = observe(context).setting_changes()
+    return tuple(change for change in changes if STATES.match(change.name) is None)
+
+
+@once
 def _event(context: Context) -> tuple[Event | None, float]:
     """Return the log book entry that best fits the onset, and its weight."""
     changes = context.entries(lambda event: event.kind in KINDS and event.at <= context.now)
@@ -167,8 +220,15 @@ def _down_before(context: Context, at: datetime) -> bool:
     return reached < half if effect < 1 else reached > half
 
 
-def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
-    sign = Sign("change-logged", Route.LOG, "a change in the log book")
+def _logged(context: Context, event: Event | None, weight: float, *, shown: bool) -> Evidence:
+    """Return whether the log book has a change at the onset.
+
+    Parameters
+    ----------
+    shown
+        Whether snapshots show one: then an entry that is missing or does not fit was forgotten.
+    """
+    sign = Sign("change-logged", Route.LOG, "a change in the log book", view=View.LOG)
     begun = context.incident.at
     if event is None:
         if not context.events and not context.log_entries:
@@ -179,6 +239,8 @@ def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
             reason = "the log book has too few entries to show that nothing was changed"
             return sign.missing("log-not-kept", reason)
         text = "the log book has no change in the two days before the first bad run"
+        if shown:
+            return sign.weighed(f"{text}, snapshots have", 0.0, code="change-not-logged")
         return sign.weighed(text, _NOTHING_LOGGED, code="change-not-logged")
     hours = (begun - event.at) / timedelta(hours=1)
     when = f"{hours:.1f} h before" if hours >= 0 else f"{-hours:.1f} h after"
@@ -188,15 +250,16 @@ def _logged(context: Context, event: Event | None, weight: float) -> Evidence:
     )
     if weight < 0 and hours < 0:
         text += "; the incident had begun by then"
-    return sign.weighed(text, weight, event, targets=event.targets)
+    return sign.weighed(text, max(weight, 0.0) if shown else weight, event, targets=event.targets)
 
 
-def _near(context: Context, changes: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
+@once
+def _near(context: Context) -> tuple[SettingChange, ...]:
     """Return the settings that changed around the onset."""
     begun, within = context.incident.at, onset_within(context)
     return tuple(
         change
-        for change in changes
+        for change in _changes(context)
         if change.before_at <= begun + max(_AFTER / 4, within)
         and change.at >= begun - max(_BEFORE / 4, within)
         and not (change.before_at > begun + within and _down_before(context, change.before_at))
@@ -211,7 +274,10 @@ def _set(
     logged: float,
 ) -> Evidence:
     sign = Sign(
-        "setting-changed", Route.EXPECTED, "settings in snapshots before and after the onset"
+        "setting-changed",
+        Route.EXPECTED,
+        "settings in snapshots before and after the onset",
+        view=View.SETTINGS,
     )
     known = _times_of_settings(context)
     begun = context.incident.at
@@ -221,13 +287,15 @@ def _set(
     others = [change for change in changes if change not in near]
     if not near:
         text = f"no collected setting changed at the onset; {len(others)} at other times"
-        if not _clients_known(context):
+        kinds = _kinds_within(context, None, begun) & _kinds_within(context, begun, None)
+        if "client" not in kinds and "client" in acts_on(context):
             # If only servers are read, the clients' settings are not known to be unchanged.
             reason = "no client setting is collected; none of the others changed"
             return sign.missing("client-settings-unknown", reason, source="settings")
         return sign.weighed(
-            text, _NOTHING_SET, code="setting-unchanged", value=0.0, reference=float(len(others))
-        )
+            text, _NOTHING_SET, code="setting-unchanged", value=0.0, reference=float(len(others)),
+            sees=tuple(sorted(settings_see(kinds))),
+        )  # fmt: skip
     weight = _weight_of_setting(near, others, known)
     if logged > 0:
         # Entry and setting are one change: together they weigh little more than the heavier one.
@@ -254,7 +322,11 @@ def _set(
 def _targets_added(context: Context, *, logged: float) -> Evidence:
     """Return whether the bad hours have targets that the good ones did not: added capacity."""
     sign = Sign(
-        "targets-added", Route.TIME, "targets missing in the good hours", source="capacity_bytes"
+        "targets-added",
+        Route.TIME,
+        "targets missing in the good hours",
+        source="capacity_bytes",
+        view=View.TARGETS,
     )
     seen = observe(context).values("capacity_bytes", kinds=OSTS)
     good = set(seen.filter(~pl.col("bad"))["target"].to_list())
@@ -272,7 +344,8 @@ def _targets_added(context: Context, *, logged: float) -> Evidence:
     names = added["target"].to_list()
     soon = at - context.incident.at <= _AFTER
     text = f"{named(names)} added at {at:%d %B %H:%M}; absent in the good hours"
-    weight = (_SHOWN_TOO if logged > 0 else _ADDED) if soon else -0.3
+    # Added later, they are not the change; it may be another one all the same.
+    weight = (_SHOWN_TOO if logged > 0 else _ADDED) if soon else 0.0
     return sign.weighed(text, weight, value=float(len(names)), targets=names, at=at)
 
 
@@ -287,9 +360,17 @@ def _weight_of_setting(
     return max(0.2, min(_SETTING_MOST, weight))
 
 
-def _clients_known(context: Context) -> bool:
+def _kinds_within(
+    context: Context, after: datetime | None, before: datetime | None
+) -> frozenset[str]:
+    """Return the kinds of machines and targets whose settings were collected in a period."""
     frame = context.telemetry.settings
-    return "kind" in frame.columns and frame.filter(kind="client").height > 0
+    if not {"at", "kind"} <= set(frame.columns):
+        return frozenset()
+    within = pl.lit(value=True)
+    within = within if after is None else within & (pl.col("at") >= after)
+    within = within if before is None else within & (pl.col("at") < before)
+    return frozenset(frame.filter(within)["kind"].drop_nulls().cast(pl.String).to_list())
 
 
 def _times_of_settings(context: Context) -> list[datetime]:
@@ -302,7 +383,7 @@ def _times_of_settings(context: Context) -> list[datetime]:
 
 def _shape(context: Context) -> Evidence:
     """Return whether it is a lasting step, as a change would make."""
-    sign = Sign("shape-of-change", Route.RUNS)
+    sign = Sign("shape-of-change", Route.RUNS, view=View.PROBE)
     incident = context.incident
     match incident.shape:
         case Shape.STEP:
@@ -320,7 +401,15 @@ def _shape(context: Context) -> Evidence:
 
 
 def _alike(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
-    sign = Sign("targets-alike", Route.TARGETS, "whether all targets changed equally", unit="1")
+    """Return whether the targets changed as the change would make them.
+
+    Slow targets contradict a change elsewhere only if they explain the loss. What a survey cannot
+    see (a change on clients, from the servers) leaves its targets as they were.
+    """
+    view = survey_view(context)
+    sign = Sign(
+        "targets-alike", Route.TARGETS, "whether all targets changed equally", unit="1", view=view
+    )
     extent = breadth(context)
     changed = set(event.targets) if event is not None else set()
     for change in settings:
@@ -329,22 +418,30 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
     if extent.slow and changed:
         fits = len(changed & set(extent.slow)) / len(changed | set(extent.slow))
         text = f"slow: {named(extent.slow)}; changed: {named(changed)}"
-        weight = 0.8 if fits >= 0.5 else -0.6
+        weight = 0.8 if fits >= 0.5 else -0.6 if extent.explains else 0.0
         return sign.weighed(
-            text, weight, code="slow-among-changed", value=fits, targets=extent.slow
-        )
+            text, weight, code="slow-among-changed", value=fits, targets=extent.slow,
+            against=Against.RIVAL,
+        )  # fmt: skip
     if not extent.surveyed:
         return sign.not_available(extent.reason)
+    level = "" if extent.level is None else f" ({format_percent(extent.level, 0)} of before)"
+    if extent.slow and not extent.explains:
+        text = f"{named(extent.slow)} slow, too little for what was lost; the others as before"
+        return sign.weighed(text, 0.0, code="few-targets-slower", targets=extent.slow, unit=None)
     if extent.slow:
         text = f"only {named(extent.slow)} slow; a site-wide change would affect all targets"
-        return sign.weighed(text, -0.8, code="some-targets-slow", targets=extent.slow, unit=None)
-    level = "" if extent.level is None else f" ({format_percent(extent.level, 0)} of before)"
-    if extent.level is not None and settings:
-        # A survey on the servers does not see changes on the clients.
-        of_clients = all(change.kind == "client" for change in settings)
-        if of_clients and extent.alike and on_servers(context):
-            text = f"the targets themselves lost speed{level}; the change is on the clients"
-            return sign.weighed(text, -0.4, code="changed-on-clients", value=extent.level)
+        return sign.weighed(
+            text, -0.8, code="some-targets-slow", targets=extent.slow, unit=None,
+            against=Against.RIVAL,
+        )  # fmt: skip
+    unseen = view is View.SURVEY_ON_SERVERS and not acts_on(context) & SEES[view]
+    if extent.alike and extent.explains and unseen:
+        above = " and ".join(sorted(acts_on(context)))
+        text = f"the targets themselves lost speed{level}; the change is at: {above}"
+        return sign.weighed(
+            text, -0.4, code="changed-on-clients", value=extent.level, against=Against.RIVAL
+        )
     return sign.weighed(f"no single target was slow{level}", 0.3, value=extent.level)
 
 
@@ -352,17 +449,16 @@ def _taken_back(
     context: Context, near: Sequence[SettingChange], changes: Sequence[SettingChange]
 ) -> Evidence:
     """Return whether the level recovered with a reversal of the change or without one."""
-    sign = Sign("recovered-unchanged", Route.TIME)
+    sign = Sign("recovered-unchanged", Route.TIME, "how it ended", view=View.SETTINGS)
     until = context.incident.until
     if until is None:
         return sign.weighed("the incident is open", 0.0, code="incident-open")
-    close = timedelta(hours=6)
     reversal = next(
         (
             change
             for change in changes
             if change not in near
-            and abs(change.at - until) <= close
+            and abs(change.at - until) <= _CLOSE
             and any(change.name == first.name and change.after == first.before for first in near)
         ),
         None,
@@ -375,17 +471,36 @@ def _taken_back(
     logged = [
         event
         for event in context.events
-        if event.kind in KINDS and abs(event.at - until) <= close and event.at > context.incident.at
+        if event.kind in KINDS
+        and abs(event.at - until) <= _CLOSE
+        and event.at > context.incident.at
     ]
     if logged:
         text = f"it ended near a log entry: {logged[0].detail[:120] or 'a change'}"
         return sign.weighed(text, 0.5, logged[0], code="reversal-logged")
-    return sign.weighed("the level recovered without a reversal", -0.8, at=until)
+    return _not_taken_back(context, sign, until)
+
+
+def _not_taken_back(context: Context, sign: Sign, until: datetime) -> Evidence:
+    """Return that no reversal is known, as far as snapshots and log book would show it."""
+    text = "the level recovered without a reversal"
+    kinds = _kinds_within(context, until - _CLOSE, until) & _kinds_within(
+        context, until, until + _CLOSE
+    )
+    of_settings = settings_see(kinds)
+    if acts_on(context) <= of_settings:
+        sees = tuple(sorted(of_settings))
+        return sign.weighed(text, _NOT_TAKEN_BACK, at=until, sees=sees)
+    if log_is_kept(context):
+        sign = replace(sign, view=View.LOG)
+        return sign.weighed(f"{text} in the log book", _NOTHING_LOGGED, at=until)
+    reason = "neither snapshots with its settings nor a log book around the end"
+    return sign.missing("no-settings", reason, source="settings")
 
 
 def _as_large(context: Context, event: Event | None, settings: Sequence[SettingChange]) -> Evidence:
     """Return whether the effect is as large as that known for such a change."""
-    sign = Sign("known-effect", Route.EXPECTED, source="S1, VI", unit="1")
+    sign = Sign("known-effect", Route.EXPECTED, source="S1, VI", unit="1", view=View.PROBE)
     incident = context.incident
     words = " ".join(
         [*(change.name for change in settings), event.detail if event is not None else ""]
@@ -410,6 +525,7 @@ CONFIGURATION_CHANGE: Final = Cause(
     title="a change of configuration",
     prior=0.05,  # two lasting steps in nine months; about 13 bad days in each three
     assess=assess,
+    acts_on=acts_on,
     signs=(
         "change-logged",
         "setting-changed",

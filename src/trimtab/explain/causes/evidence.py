@@ -1,12 +1,9 @@
-"""Evidence shared by several causes: runs, onset, log book, counters, surveys and CPU profiles.
+"""Evidence shared by several causes: runs, onset, log book, counters and surveys.
 
 Priors: NERSC counts 13 bad days in three months [S1, VII]: 5 unexplained, 4 to 7 from an overfull
 file system (1 target filling, 3 few targets open), 1 silent target, 1 name resolution. A cause seen
 k times has odds of about k to 13. The others were never seen or had been cured before: half an
 event each, the same for all for want of better data.
-
-The block allocator's counters are ``mb_alloc_stats`` and ``mb_stats``. The driver has already
-corrected the names of the loops [S8, LU-17744]; loops are summed here, so names do not matter.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import median
 from typing import Final
 
 import numpy as np
@@ -25,12 +22,13 @@ import polars as pl
 
 from trimtab.base.error import code_of
 from trimtab.base.event import Event, EventKind
-from trimtab.base.incident import Evidence, Found, Route, Shape
+from trimtab.base.incident import Against, Evidence, Found, Route, Shape
 from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.units import enumerated, format_duration, format_percent
 from trimtab.explain.context import SETTINGS, SURVEYS, Context, RunFact, once
-from trimtab.explain.contrast import Contrast, Sign, in_time, presence
-from trimtab.explain.telemetry_frame import OSTS, SERVERS, Observations, marked
+from trimtab.explain.contrast import Sign, presence
+from trimtab.explain.sight import View
+from trimtab.explain.telemetry_frame import OSTS, marked
 from trimtab.judge.array import scatter
 from trimtab.judge.spread import usual_gap_s
 
@@ -98,12 +96,17 @@ def levels(context: Context, runs: Iterable[RunFact]) -> list[float]:
 def onset_within(context: Context) -> timedelta:
     """Return the uncertainty of the onset: wider for a small step in strong noise.
 
-    The likelihood locates a step of d in noise of s within about (s / d)^2 runs; runs of one series
-    are correlated, which doubles it. Never below `ONSET_LEAST` or the interval between runs.
+    That of the interval within which the incident began, if it is known. Otherwise the likelihood
+    locates a step of d in noise of s within about (s / d)^2 runs; runs of one series are
+    correlated, which doubles it. Never below `ONSET_LEAST` or the interval between runs.
     """
+    incident = context.incident
+    if incident.onset is not None:
+        known = max(incident.at - incident.onset[0], incident.onset[1] - incident.at)
+        return min(max(ONSET_LEAST, known), ONSET_MOST)
     good = of_incident(context, bad=False)
     logs = [math.log(value) for value in levels(context, good)]
-    effect = context.incident.effect
+    effect = incident.effect
     times = [run.at for run in (*good, *of_incident(context, bad=True))]
     usual_s = usual_gap_s(sorted(at.timestamp() for at in times))
     spacing = timedelta(seconds=usual_s) if usual_s else ONSET_LEAST
@@ -147,7 +150,9 @@ def writes_and_reads(context: Context) -> Evidence:
     Full targets, garbage collection, throttling and the allocator only affected writes
     [S2; S1, IV.B; S4: ETH wrote 9.5 of 36 GB/s and read 38 of 45].
     """
-    sign = Sign("writes-and-reads", Route.RUNS, "writes compared with reads", unit="1")
+    sign = Sign(
+        "writes-and-reads", Route.RUNS, "writes compared with reads", unit="1", view=View.PROBE
+    )
     writes, reads = _of_one_probe(context)
     if writes is None or reads is None:
         lacking = "writes" if writes is None else "reads"
@@ -168,7 +173,7 @@ def writes_and_reads(context: Context) -> Evidence:
 
 def latency_tail(context: Context) -> Evidence:
     """Return whether the slowest writes became much slower while the median ones did not."""
-    sign = Sign("latency-tail", Route.RUNS, "tail latency of writes", unit="1")
+    sign = Sign("latency-tail", Route.RUNS, "tail latency of writes", unit="1", view=View.PROBE)
     sides = [
         [run.tails for run, is_bad in _sides(context) if is_bad == side] for side in (True, False)
     ]
@@ -301,7 +306,7 @@ SLACK: Final = ONSET_LEAST
 """A condition that begins this close to the first bad run began with it."""
 _KEPT_FROM: Final = 4
 _PROGRAMS: Final = frozenset({"act", "journal", "policy", "probe", "trimtab", "twin", "watch"})
-LOG: Final = Sign("event-not-logged", Route.LOG)
+LOG: Final = Sign("event-not-logged", Route.LOG, view=View.LOG)
 _BEFORE: Final = timedelta(hours=24)
 """How long before the first bad run a log book entry is still relevant."""
 _ALWAYS: Final = 0.9
@@ -336,7 +341,7 @@ def with_circumstance(evidence: Sequence[Evidence], circumstance: Evidence) -> t
     return (*evidence, circumstance)
 
 
-def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:
+def timing(context: Context, frame: pl.DataFrame, condition: str, *, view: View) -> Evidence:
     """Return whether a condition began with the incident and lasted as long.
 
     Parameters
@@ -345,13 +350,15 @@ def timing(context: Context, frame: pl.DataFrame, condition: str) -> Evidence:
         ``at``, ``value``, ``bad``; the condition holds when any value at a time is over 0.5.
     condition
         As text: "a server with two targets' load".
+    view
+        The instrument that shows it.
 
     Notes
     -----
     A condition that began after the first bad run did not cause the incident; one that ended
     earlier did not sustain it. Drifts and spread have no sharp onset.
     """
-    sign = Sign("onset", Route.TIME)
+    sign = Sign("onset", Route.TIME, view=view)
     if context.incident.shape in {Shape.DRIFT, Shape.UNSTEADY}:
         text = f"{condition}: the incident began gradually, so the onset decides nothing"
         return sign.weighed(text, 0.0, code="onset-gradual")
@@ -388,28 +395,33 @@ def logged(
     noun
         What to look for: "a failover".
     weight
-        Weight of one in the day before the first bad run, or with it, that was not over.
+        Weight of one in the day before the onset, or with it, that was not over; less if the onset
+        is a gap of weeks, in which any event is likelier to be there by chance.
     late
         Weight if the first came only after the first bad runs: work gets logged hours later, so it
         supports little and contradicts nothing.
     """
     requested = frozenset(kinds)
     events = context.entries(lambda event: event.kind in requested and event.at <= context.now)
-    begun, within = context.incident.at, onset_within(context)
+    at, within = context.incident.at, onset_within(context)
+    earliest, latest = context.incident.onset or (at, at)
+    earliest, latest = min(earliest, at - within), max(latest, at + within)
     before = [
         event
         for event in events
-        if begun - _BEFORE <= event.at <= begun + within
-        and (event.until is None or event.until >= begun - within)
+        if min(earliest, at - _BEFORE) <= event.at <= latest
+        and (event.until is None or event.until >= earliest)
     ]
-    after = [event for event in events if event.at > begun + within and context.is_bad(event.at)]
+    after = [event for event in events if event.at > latest and context.is_bad(event.at)]
     if not before and not after:
         return LOG.weighed(f"the log book has no {noun.removeprefix('a ')}", 0.0)
     event, late_words = (before[-1], "") if before else (after[0], " after the first bad runs")
     detail = f": {event.detail}" if event.detail else ""
     text = f"the log book has {noun}{late_words} at {event.at:%d %B %H:%M}{detail}"
     code = "event-logged" if before else "event-logged-late"
-    weight = weight if before else late
+    # Chance has one in a window that is n times as long n times as often.
+    longer = math.log10(max(1.0, (latest - earliest) / (2 * ONSET_MOST)))
+    weight = max(0.0, weight - longer) if before else late
     return LOG.weighed(text, weight, event, code=code, targets=event.targets)
 
 
@@ -422,8 +434,9 @@ def disks(context: Context) -> Evidence | None:
     values = rotational["value"].drop_nulls()
     if values.is_empty() or not values.str.starts_with("1").all():
         return None
-    sign = Sign("targets-on-disks", Route.EXPECTED, source="queue/rotational")
-    return sign.weighed("the targets are on disks, which need no trim and collect no garbage", -2.0)
+    sign = Sign("targets-on-disks", Route.EXPECTED, source="queue/rotational", view=View.SETTINGS)
+    text = "the targets are on disks, which need no trim and collect no garbage"
+    return sign.weighed(text, -2.0, against=Against.CONDITION)
 
 
 def names_are_stable(frame: pl.DataFrame) -> bool:
@@ -552,49 +565,9 @@ def in_place(
     """
     subject = with_names(sign.subject, names)
     present = sign.of(presence(frame, absent=absent), subject, targets=names)
-    return present, timing(context, frame, subject)
+    return present, timing(context, frame, subject, view=sign.view)
 
 
 def _step(times: list[datetime]) -> timedelta:
     steps = sorted(later - earlier for earlier, later in pairwise(times))
     return steps[len(steps) // 2] if steps else timedelta()
-
-
-_PREFIXES: Final = ("ldiskfs_mb_", "ext4_mb_")
-_REQUESTS_LEAST: Final = 1.0
-"""Requests per second below which loops per request mean nothing: an idle target."""
-
-
-def cpu_up(seen: Observations, *, absent: float) -> Contrast:
-    """Return whether the servers' CPUs were busier in the bad hours."""
-    of_servers = seen.values("server_cpu_fraction", kinds=SERVERS)
-    if not of_servers.filter("bad").height:
-        of_servers = seen.values("server_cpu_fraction", kinds=OSTS)
-    busiest = in_time(of_servers, over="max", ratio=1.15, by=0.05, absent=absent)
-    mean = in_time(of_servers, over="mean", ratio=1.15, by=0.05, absent=absent)
-    return mean if mean.weight > busiest.weight else busiest
-
-
-def cpu_share_of_allocator(context: Context, *, bad: bool = True) -> float | None:
-    """Return the mean share of CPU samples in the block allocator, in profiles of one side.
-
-    A profile without a time counts as bad hours: profiles are taken to investigate an incident.
-    """
-    within = context.is_bad if bad else context.is_good
-    shares = [
-        sum(share for function, share in profile.shares.items() if function.startswith(_PREFIXES))
-        for profile in context.profiles
-        if profile.shares and (bad if profile.at is None else within(profile.at))
-    ]
-    return min(1.0, fmean(shares)) if shares else None
-
-
-def per_request(seen: Observations, name: str) -> pl.DataFrame:
-    """Return a counter of the allocator per request for each target and time, with ``bad``."""
-    requests = seen.rates("allocator_requests_total", kinds=OSTS)
-    counted = seen.rates(name, kinds=OSTS)
-    both = counted.join(
-        requests.select("at", "target", requests=pl.col("value")), on=["at", "target"]
-    )
-    busy = both.filter(pl.col("requests") >= _REQUESTS_LEAST)
-    return busy.with_columns(value=pl.col("value") / pl.col("requests")).drop("requests")

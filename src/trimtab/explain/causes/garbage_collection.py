@@ -12,29 +12,43 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.units import format_percent
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.evidence import (
     UNSEEN,
-    cpu_share_of_allocator,
-    cpu_up,
     disks,
     latency_tail,
-    per_request,
     writes_and_reads,
 )
+from trimtab.explain.causes.server_load import (
+    CPU,
+    LOOPS,
+    PROFILE,
+    cpu_share_of_allocator,
+    cpu_up,
+    per_request,
+)
 from trimtab.explain.causes.trim_history import recovery_evidence
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, between_targets, breadth, expected, in_time
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Sign, between_targets, expected, in_time
 from trimtab.explain.drive_finding import AMPLIFICATION_LIMIT
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
 
 _AMPLIFICATION: Final = "drive_write_amplification"
 _WRITTEN: Final = "write amplification of the drives"
 _IN_TIME: Final = Sign(
-    "amplification-in-time", Route.TIME, _WRITTEN, source=_AMPLIFICATION, unit="B/B"
+    "amplification-in-time",
+    Route.TIME,
+    _WRITTEN,
+    source=_AMPLIFICATION,
+    unit="B/B",
+    view=View.DRIVES,
 )
-_BETWEEN: Final = Sign("amplification-between-targets", Route.TARGETS, _WRITTEN, unit="B/B")
+_BETWEEN: Final = Sign(
+    "amplification-between-targets", Route.TARGETS, _WRITTEN, unit="B/B", view=View.DRIVES
+)
 _LIFELONG: Final = 0.001
 """Per snapshot interval. An hour is one ten-thousandth of a drive's life."""
 _MORE: Final = 1.1
@@ -100,6 +114,7 @@ def _full(seen: Observations) -> Evidence:
         "fullness of the median target",
         source="used_bytes, available_bytes",
         unit="1",
+        view=View.TARGETS,
     )
     bad = seen.fullness().filter("bad")
     if bad.is_empty():
@@ -107,12 +122,21 @@ def _full(seen: Observations) -> Evidence:
     per_target = bad.group_by("target").agg(pl.max("value"))
     high = float(per_target["value"].quantile(0.75) or 0.0)
     contrast = expected(high, _KNEE, over=0.3, under=-0.6, scale=0.05)
-    return sign.of(contrast, subject="fullness of the fuller quarter of targets")
+    return sign.of(
+        contrast, subject="fullness of the fuller quarter of targets", against=Against.CONDITION
+    )
 
 
 def _no_cpu(seen: Observations) -> Evidence:
     """Return whether the servers' CPUs were unchanged: garbage collection uses none of it."""
-    sign = Sign("server-cpu", Route.EXPECTED, "server CPU", source="server_cpu_fraction", unit="1")
+    sign = Sign(
+        "server-cpu",
+        Route.EXPECTED,
+        "server CPU",
+        source="server_cpu_fraction",
+        unit="1",
+        view=View.SERVERS,
+    )
     contrast = cpu_up(seen, absent=0.0)
     if contrast.reason is not None:
         return sign.of(
@@ -121,25 +145,36 @@ def _no_cpu(seen: Observations) -> Evidence:
     rose = contrast.weight > 0
     text = f"server CPU, unused by garbage collection: {contrast.in_words('1')}"
     weight = -min(0.6, contrast.weight) if rose else 0.2
-    return sign.counted(text, weight, contrast, at=contrast.at)
+    return sign.counted(text, weight, contrast, at=contrast.at, against=Against.RIVAL, quantity=CPU)
 
 
 def _no_loops(context: Context, seen: Observations) -> Evidence:
     """Return whether the block allocator explains it as well: profile first, then counters."""
     share = cpu_share_of_allocator(context)
     subject = "useless loops of the block allocator per request"
-    sign = Sign("loops-in-time", Route.EXPECTED, subject, source="allocator_useless_loops_total")
+    sign = Sign(
+        "loops-in-time",
+        Route.EXPECTED,
+        subject,
+        source="allocator_useless_loops_total",
+        view=View.TARGETS,
+    )
     if share is not None and share >= 0.1:
         text = f"{format_percent(share, 0)} of the server's samples are in the block allocator"
-        profile = Sign("allocator-cpu-share", Route.EXPECTED, source="CPU profile", unit="1")
-        return profile.weighed(text, -0.5, value=share, reference=0.1)
+        profile = Sign(
+            "allocator-cpu-share", Route.EXPECTED, source="CPU profile", unit="1", view=View.SERVERS
+        )
+        return profile.weighed(
+            text, -0.5, value=share, reference=0.1, against=Against.RIVAL, quantity=PROFILE
+        )
     loops = per_request(seen, "allocator_useless_loops_total")
     contrast = in_time(loops, ratio=2.0, by=0.01, absent=0.0)
     if contrast.reason is not None:
         why = seen.why_not("allocator_useless_loops_total", kinds=OSTS)
         return sign.of(contrast, why_not=why, source=None)
     weight = -0.5 * min(1.0, contrast.weight) if contrast.weight > 0 else 0.0
-    return sign.counted(f"{subject}: {contrast.in_words()}", weight, contrast)
+    text = f"{subject}: {contrast.in_words()}"
+    return sign.counted(text, weight, contrast, against=Against.RIVAL, quantity=LOOPS)
 
 
 GARBAGE_COLLECTION: Final = Cause(
@@ -147,6 +182,7 @@ GARBAGE_COLLECTION: Final = Cause(
     title="garbage collection in the drives during writes",
     prior=UNSEEN,
     assess=assess,
+    acts_on=always_at("drive"),
     slows_metadata=False,
     signs=(
         "amplification-in-time",

@@ -11,24 +11,22 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.error import Message
-from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.failure import DATA_ERRORS, Failure
+from trimtab.base.incident import Against, Evidence, Route, Shape
 from trimtab.base.snapshot import CONNECTED, INACTIVE
 from trimtab.base.units import format_percent
-from trimtab.explain.causes.evidence import UNSEEN, beyond_chance, named, says
-from trimtab.explain.context import Cause, Context, RunFact
-from trimtab.explain.contrast import (
-    NO_BAD_RUNS,
+from trimtab.explain.breadth import (
     ON_SERVERS,
-    Contrast,
-    Sign,
     breadth,
-    expected,
-    in_time,
     kinds_of_surveys,
-    left_of,
     on_servers,
-    presence,
+    survey_view,
 )
+from trimtab.explain.causes.evidence import UNSEEN, beyond_chance, named, says
+from trimtab.explain.causes.failed_runs import NO_CONNECTION, failed_with
+from trimtab.explain.context import Cause, Context, RunFact, always_at
+from trimtab.explain.contrast import NO_BAD_RUNS, Contrast, Sign, expected, in_time, presence
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import CLIENTS, SERVERS, TARGETS, observe
 
 SELFTEST: Final = "lnet-selftest"
@@ -50,8 +48,6 @@ _LOSS: Final = 0.5
 """Loss of the server if the incident has no figure."""
 _TESTS: Final = 3
 _SATURATED: Final = 0.85
-_EXPLAINS: Final = 0.5
-"""Share of the probe's loss: targets that lost less do not explain it."""
 _CLIENTS_ALONE: Final = 0.4
 """Little: checksums, client nodes and load are visible only to clients, too."""
 _SERVERS_TOO: Final = -1.0
@@ -60,6 +56,8 @@ _ERRORS: Final = 36.0
 """Per hour and server. A restarting client drops some messages, too."""
 _ERRORS_MOST: Final = 0.8
 """A failing-over or overloaded server drops messages as well."""
+_CONNECTION: Final = 0.6
+"""As for servers that restart, which look the same to a client."""
 _WORDS: Final = re.compile(
     r"\b(?:network|fabric|switch|lnet|slingshot|infiniband|omni-?path|roce|uplink|cable|nic|hca"
     r"|router|routing|link (?:down|flap\w*|degraded))\b",
@@ -86,12 +84,17 @@ def assess_network(context: Context) -> tuple[Evidence, ...]:
         _errors(context),
         _saturated(context),
         _logged(context),
+        failed_with(
+            context, NO_CONNECTION, "a lost connection", code="runs-not-connected", most=_CONNECTION
+        ),
     )
 
 
 def _selftest(context: Context) -> Evidence:
     subject = "LNet selftest relative to its usual rates"
-    sign = Sign("selftest-in-time", Route.TIME, subject, source=SELFTEST, unit="1")
+    sign = Sign(
+        "selftest-in-time", Route.TIME, subject, source=SELFTEST, unit="1", view=View.SELFTEST
+    )
     frame = _relative(context)
     if frame.is_empty():
         return sign.missing("no-selftest", "LNet selftest did not run in these hours", source=None)
@@ -165,7 +168,14 @@ def _relative(context: Context) -> pl.DataFrame:
 
 def _selftest_of_line_rate(context: Context) -> Evidence:
     subject = "LNet selftest relative to the line rate"
-    sign = Sign("selftest-of-line-rate", Route.EXPECTED, subject, source=SELFTEST, unit="1")
+    sign = Sign(
+        "selftest-of-line-rate",
+        Route.EXPECTED,
+        subject,
+        source=SELFTEST,
+        unit="1",
+        view=View.SELFTEST,
+    )
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
         return sign.not_available(_NO_RATE, source=None)
@@ -192,7 +202,7 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
 
 def _clients_against_servers(context: Context) -> Evidence:
     subject = "clients compared with a survey on the servers"
-    sign = Sign("clients-against-servers", Route.TARGETS, subject)
+    sign = Sign("clients-against-servers", Route.TARGETS, subject, view=survey_view(context))
     extent = breadth(context)
     if not extent.surveyed:
         return sign.not_available(extent.reason)
@@ -205,26 +215,36 @@ def _clients_against_servers(context: Context) -> Evidence:
     key = context.incident.key
     if key is not None and key.kind == ON_SERVERS:
         text = "the incident shows in a survey on the servers, below the network"
-        return sign.weighed(text, _SERVERS_TOO, code="survey-on-servers")
+        return sign.weighed(text, _SERVERS_TOO, code="survey-on-servers", against=Against.RIVAL)
     if extent.slow:
-        left, effect = left_of(context, extent.slow), context.incident.effect
         text = f"{subject}: {named(extent.slow)} also slow there"
-        little = left is not None and effect is not None and 1 - left < _EXPLAINS * (1 - effect)
-        if left is not None and little:
-            text += f", at {format_percent(left, 0)}: too little for what the probe lost"
+        if extent.left is not None and not extent.explains:
+            text += f", at {format_percent(extent.left, 0)}: too little for what the probe lost"
         return sign.weighed(
-            text, 0.0 if little else _SERVERS_TOO, code="servers-slow-too", targets=extent.slow
-        )
+            text, _SERVERS_TOO if extent.explains else 0.0, code="servers-slow-too",
+            targets=extent.slow, against=Against.RIVAL,
+        )  # fmt: skip
     if extent.level is None:
         return sign.missing("no-good-survey", "no survey of good hours to compare with")
     text = f"{subject}: its targets reach {format_percent(extent.level, 0)} of their usual rate"
-    weight = _SERVERS_TOO if extent.alike else _CLIENTS_ALONE
-    return sign.weighed(text, weight, value=extent.level, reference=1.0, unit="1")
+    weight = _CLIENTS_ALONE
+    if extent.alike:
+        weight = _SERVERS_TOO if extent.explains else 0.0
+    return sign.weighed(
+        text, weight, value=extent.level, reference=1.0, unit="1", against=Against.RIVAL
+    )
 
 
 def _connections(context: Context) -> Evidence:
     subject = "broken connections on several servers"
-    sign = Sign("connections-broken", Route.TIME, subject, source="import_state", unit="1")
+    sign = Sign(
+        "connections-broken",
+        Route.TIME,
+        subject,
+        source="import_state",
+        unit="1",
+        view=View.CONNECTIONS,
+    )
     seen = observe(context)
     states = seen.texts("import_state", kinds=TARGETS)
     if states.is_empty():
@@ -261,7 +281,9 @@ def _errors(context: Context) -> Evidence:
     """
     source = "network_errors_total"
     subject = "LNet errors and dropped messages of a server"
-    sign = Sign("errors-in-time", Route.TIME, subject, source=source, unit="an hour")
+    sign = Sign(
+        "errors-in-time", Route.TIME, subject, source=source, unit="an hour", view=View.LINKS
+    )
     seen = observe(context)
     rates = seen.rates(source, kinds=SERVERS)
     if rates.filter("bad").is_empty():
@@ -277,7 +299,12 @@ def _errors(context: Context) -> Evidence:
 def _saturated(context: Context) -> Evidence:
     subject = "load of a server's network relative to its line rate"
     sign = Sign(
-        "network-saturated", Route.EXPECTED, subject, source="network_bytes_total", unit="1"
+        "network-saturated",
+        Route.EXPECTED,
+        subject,
+        source="network_bytes_total",
+        unit="1",
+        view=View.LINKS,
     )
     figure = context.hardware.network
     if figure is None or figure.value <= 0:
@@ -298,7 +325,7 @@ def _saturated(context: Context) -> Evidence:
 
 def _logged(context: Context) -> Evidence:
     """Return whether the log book has network maintenance or trouble."""
-    sign = Sign("network-logged", Route.LOG)
+    sign = Sign("network-logged", Route.LOG, view=View.LOG)
     begun = context.incident.at
     entries = context.entries(
         lambda event: (
@@ -323,6 +350,7 @@ NETWORK: Final = Cause(
     title="the network between clients and servers",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess_network,
+    acts_on=always_at("network"),
     signs=(
         "selftest-in-time",
         "selftest-of-line-rate",
@@ -335,6 +363,7 @@ NETWORK: Final = Cause(
         "Run LNet selftest between the probe's nodes and every server, both ways, and compare with "
         "a good time or with the line rate (trimtab ladder SITE)."
     ),
+    brings_about=("failover", "target-silent"),
 )
 
 
@@ -350,12 +379,6 @@ _NONE: Final = -2.0
 _OF_RUNS: Final = 2.0
 _LOGGED_CHECKSUMS: Final = 1.5
 _MESSAGE: Final = re.compile(r"bad[ -](?:write |read )?checksum|checksum (?:error|mismatch)", re.I)
-_WRONG_DATA: Final = re.compile(
-    r"not what was written|incorrect data|data (?:mismatch|corruption)"
-    r"|verify(?:ing)? (?:failed|bad)|verification (?:failed|error)",
-    re.I,
-)
-"""Wording in stored runs for the code ``data-corrupt`` of `trimtab.formats`."""
 _OFF: Final = frozenset({"0", "off", "false", "n"})
 
 
@@ -377,7 +400,9 @@ def assess_bad_checksums(context: Context) -> tuple[Evidence, ...]:
 
 
 def _counted(context: Context) -> Evidence:
-    sign = Sign("checksums-counted", Route.EXPECTED, _WHAT, source=_NAME, unit="errors")
+    sign = Sign(
+        "checksums-counted", Route.EXPECTED, _WHAT, source=_NAME, unit="errors", view=View.LINKS
+    )
     seen = observe(context)
     values = seen.labelled(_NAME, kinds=_KINDS)
     bad = values.filter("bad")
@@ -413,6 +438,7 @@ def _in_time(context: Context) -> Evidence:
         f"{_WHAT} in bad and good hours",
         source=_NAME,
         unit="errors",
+        view=View.LINKS,
     )
     for is_bad, hours in ((True, "bad"), (False, "good")):
         times = values.filter(bad=is_bad)["at"].n_unique()
@@ -446,7 +472,7 @@ def _growth(values: pl.DataFrame, *, bad: bool) -> dict[str, tuple[float, dateti
 
 def _in_log(context: Context) -> Evidence:
     """Return whether the log book contains such a message."""
-    sign = Sign("checksums-logged", Route.LOG)
+    sign = Sign("checksums-logged", Route.LOG, view=View.LOG)
     subject = f"a message about {_WHAT} in the log book"
     messages = context.entries(
         lambda event: _MESSAGE.search(event.detail) and context.is_bad(event.at)
@@ -461,7 +487,7 @@ def _in_log(context: Context) -> Evidence:
 def _read_back(context: Context) -> Evidence:
     runs = [run for run in context.runs if context.is_bad(run.at)]
     subject = "runs that read back wrong data"
-    sign = Sign("data-verified", Route.RUNS, subject, unit="runs")
+    sign = Sign("data-verified", Route.RUNS, subject, unit="runs", view=View.PROBE)
     if not runs:
         return sign.not_available(NO_BAD_RUNS)
     wrong = [run for run in runs if _wrong_data(run)]
@@ -474,13 +500,19 @@ def _read_back(context: Context) -> Evidence:
 
 def _wrong_data(run: RunFact) -> bool:
     texts = (run.problem, *run.disbelieved)
-    return any(says(text, ("data-corrupt",), _WRONG_DATA) for text in texts)
+    return run.failure is Failure.CORRUPT or any(
+        says(text, ("data-corrupt",), DATA_ERRORS) for text in texts
+    )
 
 
 def _checked(context: Context) -> Evidence:
     """Return whether transfers were checked at all: without checksums nothing is counted."""
     sign = Sign(
-        "checksums-enabled", Route.EXPECTED, "whether transfers carry checksums", source="checksums"
+        "checksums-enabled",
+        Route.EXPECTED,
+        "whether transfers carry checksums",
+        source="checksums",
+        view=View.SETTINGS,
     )
     if context.incident.shape is Shape.INTEGRITY:
         return sign.weighed(
@@ -504,6 +536,7 @@ BAD_CHECKSUMS: Final = Cause(
     title="transfers with a bad checksum",
     prior=UNSEEN,  # none of the 13 days; two in the four months after checksums were turned on
     assess=assess_bad_checksums,
+    acts_on=always_at("network"),
     signs=(
         "checksums-counted",
         "checksums-logged",

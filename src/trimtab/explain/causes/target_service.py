@@ -8,9 +8,10 @@ import polars as pl
 
 from trimtab.base.error import Message
 from trimtab.base.event import EventKind
-from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.incident import Against, Evidence, Route, Shape
 from trimtab.base.snapshot import CONNECTED, INACTIVE
 from trimtab.base.units import format_percent
+from trimtab.explain.breadth import breadth, survey_view
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     flags,
@@ -27,8 +28,10 @@ from trimtab.explain.causes.evidence import (
     unfinished_share,
     with_names,
 )
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, between_targets, breadth, expected, presence
+from trimtab.explain.causes.failed_runs import NO_CONNECTION, NO_DEVICE, failed_with
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Sign, between_targets, expected, presence
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
 
 _NOTHING: Final = 0.1
@@ -39,6 +42,11 @@ _NO_TRAFFIC: Final = 0.05
 _BUSY: Final = 0.3
 """Shares of the median target's traffic: below the first it is silent, above the second it
 served."""
+_DEVICE_ERRORS: Final = 0.9
+"""Eight to one for EIO or EROFS: a client that was evicted reports them, too. By themselves they
+name no cause."""
+_CONNECTION: Final = 0.6
+"""Four to one for ENOTCONN or ESTALE: servers that restart, networks and evictions share them."""
 _UNFINISHED: Final = 0.3
 _MOST_UNFINISHED: Final = 0.8
 
@@ -60,11 +68,28 @@ def assess_target_silent(context: Context) -> tuple[Evidence, ...]:
         _errors(seen),
         _runs(context),
         logged(context, (EventKind.TARGET_FAILED,), "a failed target", weight=1.2, late=0.2),
+        failed_with(
+            context, NO_DEVICE, "errors of a device", code="runs-with-io-error", most=_DEVICE_ERRORS
+        ),
+        not_connected(context),
+    )
+
+
+def not_connected(context: Context) -> Evidence:
+    """Return whether runs lost their connection, or the server forgot their files."""
+    return failed_with(
+        context, NO_CONNECTION, "a lost connection", code="runs-not-connected", most=_CONNECTION
     )
 
 
 def _surveyed(context: Context) -> Evidence:
-    sign = Sign("survey-silent", Route.TARGETS, "a target near zero in a survey", unit="1")
+    sign = Sign(
+        "survey-silent",
+        Route.TARGETS,
+        "a target near zero in a survey",
+        unit="1",
+        view=survey_view(context),
+    )
     rows = surveyed(context)
     if rows is None:
         return sign.missing("no-survey", "no surveys of single targets")
@@ -109,7 +134,7 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     Leaves out targets that accept no new files: they serve little for that reason.
     """
     subject = "a target without traffic while others are busy"
-    sign = Sign("idle-while-busy", Route.TARGETS, subject, unit="1")
+    sign = Sign("idle-while-busy", Route.TARGETS, subject, unit="1", view=View.TRAFFIC)
     rates = seen.rates("client_bytes_written_total", kinds=OSTS)
     source = "client_bytes_written_total"
     if not rates.filter("bad").height:
@@ -137,13 +162,20 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
     subject = with_names(subject, names)
     return (
         sign.of(contrast, subject=subject, targets=names, source=source),
-        timing(context, idle, subject),
+        timing(context, idle, subject, view=View.TRAFFIC),
     )
 
 
 def _connection(seen: Observations) -> Evidence:
     subject = "lost connection to a target"
-    sign = Sign("connection-lost", Route.TIME, subject, source="import_state", unit="1")
+    sign = Sign(
+        "connection-lost",
+        Route.TIME,
+        subject,
+        source="import_state",
+        unit="1",
+        view=View.CONNECTIONS,
+    )
     states = seen.texts("import_state", kinds=OSTS)
     if states.filter("bad").is_empty():
         return sign.not_available(seen.why_not("import_state", kinds=OSTS))
@@ -156,7 +188,7 @@ def _connection(seen: Observations) -> Evidence:
 
 def _in_snapshots(seen: Observations) -> Evidence:
     subject = "a target missing from the snapshots of the bad hours"
-    sign = Sign("snapshot-missing", Route.TIME, subject, source="used_bytes")
+    sign = Sign("snapshot-missing", Route.TIME, subject, source="used_bytes", view=View.TARGETS)
     used = seen.values("used_bytes", kinds=OSTS)
     bad, good = (set(used.filter(bad=side)["target"]) for side in (True, False))
     if not bad or not good:
@@ -176,7 +208,14 @@ def _in_snapshots(seen: Observations) -> Evidence:
 def _errors(seen: Observations) -> Evidence:
     """Return whether a target reported errors: then it failed, but not silently."""
     subject = "file system errors or a read-only target"
-    sign = Sign("errors-reported", Route.TIME, subject, source="errors_total, read_only", unit="1")
+    sign = Sign(
+        "errors-reported",
+        Route.TIME,
+        subject,
+        source="errors_total, read_only",
+        unit="1",
+        view=View.TARGETS,
+    )
     counted = grown(seen.values("errors_total", kinds=OSTS))
     read_only = flags(seen.values("read_only", kinds=OSTS), pl.col("value") > 0.5)
     parts = [frame.select("at", "target", "value", "bad") for frame in (counted, read_only)]
@@ -193,7 +232,7 @@ def _errors(seen: Observations) -> Evidence:
 
 def _runs(context: Context) -> Evidence:
     """Return whether runs hang or crawl: the last close waits for the silent target."""
-    sign = Sign("runs-unfinished", Route.RUNS, "runs that time out", unit="1")
+    sign = Sign("runs-unfinished", Route.RUNS, "runs that time out", unit="1", view=View.PROBE)
     bad, good = (of_incident(context, bad=side) for side in (True, False))
     share = unfinished_share(bad)
     if share is None:
@@ -219,7 +258,9 @@ def _runs(context: Context) -> Evidence:
         weight, text = -0.5, f"{text}; waiting for a silent target costs more than this loss"
     else:
         weight = 0.0
-    return sign.weighed(text, weight, code=code, value=share, reference=usual)
+    return sign.weighed(
+        text, weight, code=code, value=share, reference=usual, quantity="runs-unfinished"
+    )
 
 
 TARGET_SILENT: Final = Cause(
@@ -227,6 +268,7 @@ TARGET_SILENT: Final = Cause(
     title="a target that failed silently",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess_target_silent,
+    acts_on=always_at("target"),
     signs=(
         "survey-silent",
         "survey-missing",
@@ -239,18 +281,22 @@ TARGET_SILENT: Final = Cause(
         "Write to every target by itself for a few seconds (trimtab survey SITE): the silent one "
         "hangs or reaches next to nothing."
     ),
+    brings_about=("failover",),
 )
 
 
 _AWAY: Final = Sign(
     "away-from-home", Route.TIME, "targets served away from home",
-    source="failover_active, server", unit="1",
+    source="failover_active, server", unit="1", view=View.SERVERS,
 )  # fmt: skip
 _BUSIEST: Final = Sign(
     "server-doubled", Route.EXPECTED,
     "targets of the busiest server, as a multiple of the median", source="server",
+    view=View.SERVERS,
 )  # fmt: skip
-_SLOW: Final = Sign("slow-on-doubled", Route.TARGETS, "slow targets on doubled servers")
+_SLOW: Final = Sign(
+    "slow-on-doubled", Route.TARGETS, "slow targets on doubled servers", view=View.SURVEY_ON_SERVERS
+)
 _DOUBLED: Final = 1.5
 """Multiple of the median server's number of targets. Servers take over for each other in pairs."""
 
@@ -271,12 +317,14 @@ def assess_failover(context: Context) -> tuple[Evidence, ...]:
         doubled = _BUSIEST.not_available(
             why, subject="servers with twice the targets", source=_AWAY.source
         )
-        return (_AWAY.not_available(why), doubled, _SLOW.not_available(why), log)
+        missing = (_AWAY.not_available(why), doubled, _SLOW.not_available(why))
+        return (*missing, log, not_connected(context))
     return (
         *in_place(context, away, _AWAY, targets_of(away), absent=-1.5),
         _doubled(serving),
         _slow_ones(context, serving, away),
         log,
+        not_connected(context),
     )
 
 
@@ -349,6 +397,7 @@ FAILOVER: Final = Cause(
     title="failover: a server carries another's targets",
     prior=UNSEEN,
     assess=assess_failover,
+    acts_on=always_at("server"),
     signs=("away-from-home", "server-doubled", "slow-on-doubled", "event-logged"),
     measurement=(
         "Measure the targets of the doubled server beside those of another server, fail back in a "
@@ -358,10 +407,18 @@ FAILOVER: Final = Cause(
 
 
 _DEGRADED_IN_TIME: Final = Sign(
-    "degraded-in-time", Route.TIME, "degraded arrays", source="degraded", unit="1"
+    "degraded-in-time",
+    Route.TIME,
+    "degraded arrays",
+    source="degraded",
+    unit="1",
+    view=View.DRIVES,
 )
 _DEGRADED_BETWEEN: Final = Sign(
-    "degraded-between-targets", Route.TARGETS, "degraded arrays among slow and fast targets"
+    "degraded-between-targets",
+    Route.TARGETS,
+    "degraded arrays among slow and fast targets",
+    view=View.DRIVES,
 )
 
 
@@ -374,29 +431,36 @@ def assess_array_degraded(context: Context) -> tuple[Evidence, ...]:
     seen = observe(context)
     degraded = fresh(flags(seen.values("degraded"), pl.col("value") > 0.5))
     rebuild = logged(context, (EventKind.REBUILD,), "a rebuild", weight=0.8)
+    failed = failed_with(
+        context, NO_DEVICE, "errors of a device", code="runs-with-io-error", most=_DEVICE_ERRORS
+    )
     if degraded.filter("bad").is_empty():
         why = seen.why_not("degraded")
         missing = (_DEGRADED_IN_TIME.not_available(why), _DEGRADED_BETWEEN.not_available(why))
-        return (*missing, rebuild, _media_errors(seen))
+        return (*missing, rebuild, _media_errors(seen), failed)
     names = targets_of(degraded)
     around = breadth(context)
     number = expected(float(len(names)), 0.5, over=0.5, under=-0.3)
     apart = between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8)
     return (
         *in_place(context, degraded, _DEGRADED_IN_TIME, names, absent=-1.5),
-        Sign("degraded-expected", Route.EXPECTED, "degraded arrays (expected: none)").of(
-            number, source="degraded", targets=names
-        ),
+        Sign(
+            "degraded-expected",
+            Route.EXPECTED,
+            "degraded arrays (expected: none)",
+            view=View.DRIVES,
+        ).of(number, source="degraded", targets=names, against=Against.CONDITION),
         _DEGRADED_BETWEEN.of(apart, unit="1", source="degraded", targets=names),
-        _only_it(names, around.slow, degraded),
+        _only_it(names, around.slow if around.explains else (), degraded),
         rebuild,
         _media_errors(seen),
+        failed,
     )
 
 
 def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFrame) -> Evidence:
     """Return whether some slow targets have intact arrays, so that this does not explain them."""
-    sign = Sign("slow-targets-whole", Route.TARGETS)
+    sign = Sign("slow-targets-whole", Route.TARGETS, view=View.DRIVES)
     subject = "slow targets with intact arrays"
     if not slow or not names:
         return sign.weighed(f"{subject}: no slow target or no degraded array", 0.0)
@@ -404,14 +468,15 @@ def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFra
     weight = -0.5 if len(intact) > len(slow) / 2 else 0.0
     text = with_names(f"{subject}: {len(intact)} of {len(slow)}", intact)
     return sign.weighed(
-        text, weight, value=float(len(intact)), reference=float(len(slow)), targets=intact
-    )
+        text, weight, value=float(len(intact)), reference=float(len(slow)), targets=intact,
+        against=Against.RIVAL,
+    )  # fmt: skip
 
 
 def _media_errors(seen: Observations) -> Evidence:
     """Return whether drives counted media errors: such a drive is about to leave its array."""
     subject = "media errors of drives"
-    sign = Sign("media-errors", Route.TIME, subject, unit="1")
+    sign = Sign("media-errors", Route.TIME, subject, unit="1", view=View.DRIVES)
     source = "drive_media_errors_total"
     # Summed over a target's drives: thousands of single drives would cost more.
     errors = grown(seen.values(source))
@@ -429,10 +494,12 @@ ARRAY_DEGRADED: Final = Cause(
     title="a degraded array, or its rebuild",
     prior=UNSEEN,
     assess=assess_array_degraded,
+    acts_on=always_at("drive"),
     slows_metadata=False,
     signs=("degraded-in-time", "degraded-between-targets", "media-errors", "event-logged"),
     measurement=(
         "Measure the target of the degraded array beside its neighbours now and again after the "
         "rebuild."
     ),
+    brings_about=("target-silent",),
 )

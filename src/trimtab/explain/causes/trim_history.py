@@ -19,11 +19,12 @@ import polars as pl
 
 from trimtab.base.error import Message
 from trimtab.base.event import Event, EventKind
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.units import format_percent
 from trimtab.explain.causes.evidence import of_incident, settings, surveyed, value_of
 from trimtab.explain.context import Context, once
 from trimtab.explain.contrast import Sign
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import Observations
 
 _NEAR: Final = timedelta(hours=24)
@@ -207,14 +208,17 @@ def recovery_evidence(context: Context, *, speaks_for: bool) -> Evidence:
     recovered = recovery(context)
     # A successful trim is a before/after comparison; a trim without effect shows no onset.
     route = Route.TIME if speaks_for else Route.LOG
-    sign = Sign("trim-recovery", route, "recovery after a trim", unit="1")
+    sign = Sign("trim-recovery", route, "recovery after a trim", unit="1", view=View.PROBE)
     if isinstance(recovered, Message):
         return sign.not_available(recovered)
     of = "the trim" if len(recovered.shares) == 1 else f"{len(recovered.shares)} trims, the last"
     back = "nothing" if recovered.share < _NOTHING else format_percent(recovered.share, 0)
     text = f"{back} of the loss recovered with {of} of {recovered.last.at:%d %B %H:%M}"
     weight = _weight(recovered, speaks_for=speaks_for)
-    return sign.weighed(text, weight, recovered.last, value=recovered.share, reference=RECOVERED)
+    against = Against.ABSENT if speaks_for else Against.RIVAL
+    return sign.weighed(
+        text, weight, recovered.last, value=recovered.share, reference=RECOVERED, against=against
+    )
 
 
 def _weight(recovered: Recovery, *, speaks_for: bool) -> float:

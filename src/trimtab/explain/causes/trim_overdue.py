@@ -28,8 +28,9 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.error import Message
-from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.incident import Against, Evidence, Route, Shape
 from trimtab.base.units import format_duration
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.evidence import SLACK, UNSEEN, disks, named, writes_and_reads
 from trimtab.explain.causes.trim_history import (
     distinct,
@@ -39,8 +40,9 @@ from trimtab.explain.causes.trim_history import (
     still_last,
     trims,
 )
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, breadth
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Sign
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, Observations, observe
 
 UNDONE: Final = 0.5
@@ -190,12 +192,19 @@ _INTERVALS: Final = 2
 """Fewest intervals between trims for a usual interval."""
 _WRITTEN: Final = "bytes written since the last trim, in target sizes"
 _SOURCE: Final = "bytes_written_total, trims in the log book, last_trim_at, bytes_discarded_total"
-_DOSE: Final = Sign("trim-dose", Route.EXPECTED, _WRITTEN, source=_SOURCE)
+_DOSE: Final = Sign("trim-dose", Route.EXPECTED, _WRITTEN, source=_SOURCE, view=View.DRIVES)
 _IN_TIME: Final = Sign(
-    "trim-dose-in-time", Route.TIME, f"{_WRITTEN}, bad hours against good", source=_SOURCE
+    "trim-dose-in-time",
+    Route.TIME,
+    f"{_WRITTEN}, bad hours against good",
+    source=_SOURCE,
+    view=View.DRIVES,
 )
 _BETWEEN: Final = Sign(
-    "trim-dose-between-targets", Route.TARGETS, f"{_WRITTEN}, slow targets against fast"
+    "trim-dose-between-targets",
+    Route.TARGETS,
+    f"{_WRITTEN}, slow targets against fast",
+    view=View.DRIVES,
 )
 
 
@@ -244,8 +253,9 @@ def _dose(dose_of: dict[str, Dose]) -> Evidence:
     ]
     throughout = dose >= UNDONE and len(same) * 2 > len(dose_of)
     return _DOSE.weighed(
-        text, weight, value=middle, reference=_FULL_WRITES, at=most.trimmed, throughout=throughout
-    )
+        text, weight, value=middle, reference=_FULL_WRITES, at=most.trimmed, throughout=throughout,
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 def _grown(context: Context, dose_of: dict[str, Dose]) -> Evidence:
@@ -262,7 +272,10 @@ def _grown(context: Context, dose_of: dict[str, Dose]) -> Evidence:
         apart = format_duration(abs((begun - last).total_seconds()))
         text = f"{len(fresh)} of {len(dose_of)} targets trimmed {apart} "
         text += f"{'before' if last <= begun else 'after'} the first bad run"
-        return _IN_TIME.weighed(text, -1.0, code="trimmed-recently", at=last, targets=tuple(fresh))
+        return _IN_TIME.weighed(
+            text, -1.0, code="trimmed-recently", at=last, targets=tuple(fresh),
+            against=Against.CONDITION,
+        )  # fmt: skip
     pairs = [(dose.sizes, dose.before) for dose in dose_of.values() if dose.before is not None]
     if not pairs:
         return _IN_TIME.missing("trims-unknown", "trims before the good hours are unknown")
@@ -291,10 +304,11 @@ def _slow_ones(context: Context, dose_of: dict[str, Dose]) -> Evidence:
     if ours >= UNDONE and ours >= 1.5 * theirs:
         weight = 0.9 * (1 - 1 / (1 + min(len(slow), len(fast))))
     else:
-        weight = -0.5
+        weight = -0.5 if around.explains else 0.0
     return _BETWEEN.weighed(
-        text, weight, value=ours, reference=theirs, targets=around.slow, source=_SOURCE
-    )
+        text, weight, value=ours, reference=theirs, targets=around.slow, source=_SOURCE,
+        against=Against.RIVAL,
+    )  # fmt: skip
 
 
 def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evidence:
@@ -308,6 +322,7 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
         "missed trims",
         source="trims in the log book, last_trim_at",
         unit="s",
+        view=View.DRIVES,
     )
     events = [event for event in trims(context) if event.end <= _end(context)]
     names = sorted(
@@ -399,20 +414,23 @@ def _shown_wait(
 def _continuous(context: Context) -> Evidence:
     """Return whether ldiskfs discards as files are deleted: then no trim is overdue."""
     subject = "mount option for online discard"
-    sign = Sign("trims-by-mount-option", Route.EXPECTED, subject, source="mount/options")
+    sign = Sign(
+        "trims-by-mount-option", Route.EXPECTED, subject, source="mount/options", view=View.SETTINGS
+    )
     options = mount_trims(context)
     if options is None:
         return sign.missing("name-missing", "no snapshot contains the mount options")
     share, of = options
     text = f"{subject}: on {share} of {of} targets"
     return sign.weighed(
-        text, -1.0 if share * 2 > of else 0.0, value=float(share), reference=float(of)
-    )
+        text, -1.0 if share * 2 > of else 0.0, value=float(share), reference=float(of),
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 def _shape(context: Context, *, known: bool) -> Evidence:
     """Return whether the level fell gradually, as the pool of erased blocks drains."""
-    sign = Sign("shape-of-decline", Route.RUNS)
+    sign = Sign("shape-of-decline", Route.RUNS, view=View.PROBE)
     shape = context.incident.shape
     if not known or shape is Shape.MOMENT:
         return sign.weighed("the pool of erased blocks drains over days", 0.0)
@@ -426,6 +444,7 @@ TRIM_OVERDUE: Final = Cause(
     title="trim overdue",
     prior=UNSEEN,
     assess=assess,
+    acts_on=always_at("drive"),
     slows_metadata=False,
     signs=(
         "trim-dose",

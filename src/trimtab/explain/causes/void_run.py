@@ -6,7 +6,6 @@ What such runs measured, if anything, is not the speed of the file system.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -15,7 +14,8 @@ from typing import Final
 
 from trimtab.base.error import Message
 from trimtab.base.event import EventKind
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.failure import FILE_SYSTEM_ERRORS, LAUNCHER_ERRORS, NAME_ERRORS
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.run import RunStatus
 from trimtab.base.units import format_bytes, format_bytes_per_s, format_percent
 from trimtab.explain.causes.evidence import (
@@ -26,8 +26,9 @@ from trimtab.explain.causes.evidence import (
     runs_of_probe,
     says,
 )
-from trimtab.explain.context import Cause, Context, RunFact
+from trimtab.explain.context import Cause, Context, RunFact, always_at
 from trimtab.explain.contrast import NO_BAD_RUNS, Sign, in_time
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import OSTS, observe
 from trimtab.judge.credibility import is_from_memory
 
@@ -59,18 +60,22 @@ def assess_cached_read(context: Context) -> tuple[Evidence, ...]:
 
 def _metric(context: Context) -> Evidence:
     """Return whether the incident is in reads at all."""
-    sign = Sign("metric-of-incident", Route.RUNS)
+    sign = Sign("metric-of-incident", Route.RUNS, view=View.PROBE)
     key = context.incident.key
     if key is None:
         return sign.weighed("the incident belongs to no single metric", 0.0)
     if key.metric.startswith(_READ):
         return sign.weighed(f"the incident is in reads ({key.metric})", 0.0)
     text = f"the incident is in {key.metric}, which cached reads do not affect"
-    return sign.weighed(text, _OTHER_METRIC, value=key.metric, source=key.probe)
+    return sign.weighed(
+        text, _OTHER_METRIC, value=key.metric, source=key.probe, against=Against.CONDITION
+    )
 
 
 def _disbelieved(context: Context) -> Evidence:
-    sign = Sign("reads-from-memory", Route.RUNS, "reads served from memory", unit="1")
+    sign = Sign(
+        "reads-from-memory", Route.RUNS, "reads served from memory", unit="1", view=View.PROBE
+    )
     bad, good = runs_of_probe(context)
     if not bad:
         return sign.not_available(NO_BAD_RUNS)
@@ -92,7 +97,7 @@ def _disbelieved(context: Context) -> Evidence:
 
 def _nothing_believed(context: Context) -> Evidence:
     subject = "reads of the bad hours are credible"
-    sign = Sign("reads-believed", Route.EXPECTED, subject, unit="1")
+    sign = Sign("reads-believed", Route.EXPECTED, subject, unit="1", view=View.PROBE)
     bad, _ = runs_of_probe(context)
     if not bad:
         return sign.not_available(NO_BAD_RUNS)
@@ -119,6 +124,7 @@ def _faster_than_carried(context: Context) -> Evidence:
         Route.EXPECTED,
         "read rate against the capacity of network and drives",
         unit="B/s",
+        view=View.PROBE,
     )
     limits = _carries(context)
     if not limits:
@@ -174,6 +180,7 @@ CACHED_READ: Final = Cause(
     title="reads from memory instead of the file system",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess_cached_read,
+    acts_on=always_at("client"),
     signs=("reads-from-memory", "read-rate-possible"),
     measurement=(
         "With direct I/O, read more data than all memory on the path holds, or read on other nodes "
@@ -212,7 +219,13 @@ def assess_workload_mismatch(context: Context) -> tuple[Evidence, ...]:
 def _invalid(
     bad: Sequence[RunFact], good: Sequence[RunFact], usual_bytes: float | None, metric: str | None
 ) -> Evidence:
-    sign = Sign("workload-invalid", Route.RUNS, "runs of another workload than requested", unit="1")
+    sign = Sign(
+        "workload-invalid",
+        Route.RUNS,
+        "runs of another workload than requested",
+        unit="1",
+        view=View.PROBE,
+    )
     reporting = [run for run in bad if run.status in _TELLS]
     if not reporting:
         return sign.missing("no-bad-runs", "no run of the bad hours reports its workload")
@@ -241,7 +254,9 @@ def _invalid(
 
 
 def _unjudged(bad: Sequence[RunFact]) -> Evidence:
-    sign = Sign("runs-not-judged", Route.EXPECTED, "runs that may not be judged", unit="1")
+    sign = Sign(
+        "runs-not-judged", Route.EXPECTED, "runs that may not be judged", unit="1", view=View.PROBE
+    )
     if not bad:
         return sign.not_available(NO_BAD_RUNS)
     share = sum(run.status is RunStatus.INVALID_WORKLOAD for run in bad) / len(bad)
@@ -274,7 +289,7 @@ def _usual_bytes(good: Sequence[RunFact]) -> float | None:
 
 def _bytes(bad: Sequence[RunFact], good: Sequence[RunFact], usual: float | None) -> Evidence:
     subject = "bytes moved per run"
-    sign = Sign("bytes-moved", Route.EXPECTED, subject, unit="B")
+    sign = Sign("bytes-moved", Route.EXPECTED, subject, unit="B", view=View.PROBE)
     sides = [[moved for run in runs if (moved := _moved(run)) is not None] for runs in (bad, good)]
     if len(sides[0]) < 2 or len(sides[1]) < 2:
         return sign.missing("too-few-runs", "too few runs report how much they moved")
@@ -312,7 +327,7 @@ def _is_fixed(values: Sequence[float], middle: float) -> bool:
 def _counts(
     bad: Sequence[RunFact], good: Sequence[RunFact], noun: str, of: Callable[[RunFact], int | None]
 ) -> Evidence:
-    sign = Sign(f"{noun}-of-run", Route.EXPECTED, f"{noun} of a run", unit="1")
+    sign = Sign(f"{noun}-of-run", Route.EXPECTED, f"{noun} of a run", unit="1", view=View.PROBE)
     # Probes differ in what they request: compare each run with its own probe.
     of_probe: dict[str, Counter[int]] = {}
     for run in good:
@@ -337,6 +352,7 @@ WORKLOAD_MISMATCH: Final = Cause(
     title="a probe that ran another workload than requested",
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess_workload_mismatch,
+    acts_on=always_at("client"),
     signs=("workload-invalid", "bytes-moved", "nodes-of-run", "tasks-of-run"),
     measurement=(
         "Run the probe by hand and compare bytes, tasks, nodes and time with its section in the "
@@ -345,32 +361,10 @@ WORKLOAD_MISMATCH: Final = Cause(
 )
 
 
-NAME_ERRORS: Final = re.compile(
-    r"could not resolve|cannot resolve|unable to resolve|failed to resolve|not resolve"
-    r"|name resolution|resolution of (?:host)?names?|getaddrinfo|gethostby|unknown host"
-    r"|name or service not known|no address associated|nodename nor servname|servfail|nxdomain"
-    r"|\bDNS\b|\bEAI_",
-    re.I,
-)
-"""How glibc, ssh, Slurm and MPI report an unresolved name (getaddrinfo(3), gai_strerror)."""
-LAUNCHER_ERRORS: Final = re.compile(
-    r"\b(?:srun|sbatch|salloc|slurm\w*|mpirun|mpiexec|orte\w*|prte\w*|pmix?\w*|prolog|epilog"
-    r"|munge|ssh|scheduler|queue|allocation|launch\w*|job)\b"
-    r"|not on PATH|was not found|may not be executed|cannot start|could not be started"
-    r"|no slot of .{0,80} was begun|did not start|the watch (?:ended|was)|pending",
-    re.I,
-)
-"""Launchers, and how `trimtab.reach` and `trimtab.watch` report a run that never began."""
 _LAUNCHER_CODES: Final = frozenset({
     "controller-silent", "never-started", "program-not-executable", "program-not-found",
     "program-not-started", "slurm-unusable", "step-not-started", "tool-not-found",
 })  # fmt: skip
-FILE_SYSTEM_ERRORS: Final = re.compile(
-    r"did not answer|does not answer in|read-only|no space left|no permission to write"
-    r"|input/output error|stale file handle|transport endpoint|free space",
-    re.I,
-)
-"""A file system that prevents a probe from starting: not the launcher's fault."""
 _NOT_MEASURED: Final = (RunStatus.NOT_STARTED, RunStatus.FAILED)
 _ALL_SILENT: Final = 1.2
 _ONE_RUN: Final = 4
@@ -403,18 +397,29 @@ def assess_launch_failure(context: Context) -> tuple[Evidence, ...]:
 
 
 def _silent(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
-    sign = Sign("runs-not-started", Route.TIME, "runs failed or did not start", unit="1")
+    sign = Sign(
+        "runs-not-started", Route.TIME, "runs failed or did not start", unit="1", view=View.PROBE
+    )
     if not bad:
         return sign.not_available(NO_BAD_RUNS)
     none, before = ([run for run in runs if _is_silent(run)] for runs in (bad, good))
     share, reference = len(none) / len(bad), len(before) / len(good) if good else None
-    text = f"{len(none)} of {len(bad)} {sign.subject} in the bad hours"
-    text += "" if reference is None else f", {len(before)} of {len(good)} in the good ones"
+    failed, usual = ([run for run in runs if _has_failed(run)] for runs in (bad, good))
+    text = f"{len(failed)} of {len(bad)} {sign.subject} in the bad hours"
+    text += f", {len(none)} of them before they measured" if len(none) < len(failed) else ""
+    text += "" if reference is None else f"; {len(usual)} of {len(good)} in the good ones"
     sure = len(bad) / (len(bad) + (1 if len(none) > 1 else _ONE_RUN))
     more = share - (reference or 0.0)
     weight = _ALL_SILENT * sure * more if more > 0 else (_MEASURED * sure if not none else 0.0)
     first = none[0] if none else None
-    return sign.weighed(text, weight, first, value=share, reference=reference)
+    return sign.weighed(
+        text, weight, first, value=len(failed) / len(bad),
+        reference=len(usual) / len(good) if good else None, quantity="runs-failed",
+    )  # fmt: skip
+
+
+def _has_failed(run: RunFact) -> bool:
+    return run.status in _NOT_MEASURED or _is_silent(run)
 
 
 def _is_silent(run: RunFact) -> bool:
@@ -428,7 +433,7 @@ def _is_silent(run: RunFact) -> bool:
 
 def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     subject = "launcher or name resolution errors"
-    sign = Sign("launch-words", Route.RUNS, subject, unit="1")
+    sign = Sign("launch-words", Route.RUNS, subject, unit="1", view=View.PROBE)
     ended = [run for run in bad if run.status not in (RunStatus.OK, RunStatus.INVALID_WORKLOAD)]
     explained = [run for run in ended if run.problem]
     if not bad:
@@ -455,7 +460,9 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
             text, -0.8 * len(explained) / (len(explained) + 1), code="other-words", value=0.0
         )
     # Relative to all bad runs: two failed launches do not explain ten slow runs.
-    share = len({run.id for run in (*names, *launcher, *some)}) / len(bad)
+    # Without names a run that has started hangs until its deadline: that explains it as well.
+    waiting = [run for run in bad if names and run.status is RunStatus.UNFINISHED]
+    share = len({run.id for run in (*names, *launcher, *some, *waiting)}) / len(bad)
     usually = sum(_speaks(run) for run in good) / len(good) if good else 0.0
     text = f"{len(some)} of {len(bad)} runs report {kind}: {some[0].problem}"[:240]
     sure = len(some) / (len(some) + 0.5)
@@ -488,14 +495,16 @@ def _speaks(run: RunFact) -> bool:
 
 def _measured(context: Context, bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     """Return whether the bad runs that did measure were slow: a launcher slows none of them."""
-    sign = Sign("runs-measured", Route.EXPECTED, "speed of the bad runs that did measure")
+    sign = Sign(
+        "runs-measured", Route.EXPECTED, "speed of the bad runs that did measure", view=View.PROBE
+    )
     if not bad:
         return sign.not_available(NO_BAD_RUNS)
     hung = [run for run in bad if run.status is RunStatus.UNFINISHED and not _speaks(run)]
-    if hung:
+    if hung and not any(NAME_ERRORS.search(run.problem or "") for run in bad):
         # They were started, then waited for the file system.
         text = f"{len(hung)} of {len(bad)} runs started but did not finish in time"
-        return sign.weighed(text, -1.5 * len(hung) / len(bad))
+        return sign.weighed(text, -1.5 * len(hung) / len(bad), against=Against.RIVAL)
     ended = (RunStatus.OK, RunStatus.PARTIAL)
     values = levels(context, [run for run in bad if run.status in ended])
     usual = levels(context, good)
@@ -509,7 +518,7 @@ def _measured(context: Context, bad: Sequence[RunFact], good: Sequence[RunFact])
     share = slow / len(bad)
     text = f"{slow} of {len(values)} runs that did measure in the bad hours were slow"
     weight = -1.5 * share if slow else 0.3
-    return sign.weighed(text, weight, value=share, reference=0.0, unit="1")
+    return sign.weighed(text, weight, value=share, reference=0.0, unit="1", against=Against.RIVAL)
 
 
 def _slow(context: Context, values: Sequence[float], usual: float) -> int:
@@ -522,7 +531,7 @@ def _slow(context: Context, values: Sequence[float], usual: float) -> int:
 
 def _logged(context: Context) -> Evidence:
     """Return whether the log book contains failed launches."""
-    sign = Sign("launch-failure-logged", Route.LOG)
+    sign = Sign("launch-failure-logged", Route.LOG, view=View.LOG)
     failures = context.entries(
         lambda event: event.kind is EventKind.LAUNCH_FAILURE or NAME_ERRORS.search(event.detail)
     )
@@ -547,7 +556,11 @@ def _logged(context: Context) -> Evidence:
 def _others_served(context: Context) -> Evidence:
     seen = observe(context)
     sign = Sign(
-        "others-served", Route.TIME, "whether the file system served others meanwhile", unit="B/s"
+        "others-served",
+        Route.TIME,
+        "whether the file system served others meanwhile",
+        unit="B/s",
+        view=View.TRAFFIC,
     )
     rates = seen.rates("client_bytes_written_total", kinds=OSTS)
     if rates.is_empty():
@@ -566,6 +579,7 @@ LAUNCH_FAILURE: Final = Cause(
     title="name resolution or launch failure: nothing was measured",
     prior=0.08,  # 1 of the 13 bad days
     assess=assess_launch_failure,
+    acts_on=always_at("client"),
     signs=(
         "runs-not-started",
         "launch-words",

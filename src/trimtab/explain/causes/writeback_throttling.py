@@ -12,8 +12,9 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.base.incident import Evidence, Route
+from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.units import format_duration, format_percent
+from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     flags,
@@ -24,16 +25,19 @@ from trimtab.explain.causes.evidence import (
     targets_of,
     writes_and_reads,
 )
-from trimtab.explain.context import Cause, Context
-from trimtab.explain.contrast import Sign, between_targets, breadth
+from trimtab.explain.context import Cause, Context, always_at
+from trimtab.explain.contrast import Sign, between_targets
+from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import Observations, observe
 
 _SOURCE: Final = "wbt_latency_s"
 _THROTTLED: Final = "targets whose devices are throttled"
-_IN_TIME: Final = Sign("throttled-in-time", Route.TIME, _THROTTLED, source=_SOURCE, unit="1")
+_IN_TIME: Final = Sign(
+    "throttled-in-time", Route.TIME, _THROTTLED, source=_SOURCE, unit="1", view=View.TARGETS
+)
 _BETWEEN: Final = Sign(
     "throttled-between-targets", Route.TARGETS, f"{_THROTTLED} among slow and fast",
-    source=_SOURCE, unit="1",
+    source=_SOURCE, unit="1", view=View.TARGETS,
 )  # fmt: skip
 _LOSS: Final = 0.35
 """Losses far above the tenth gained by turning it off are not its doing alone: NERSC's slow OSTs
@@ -73,7 +77,7 @@ def _latency(context: Context, seen: Observations) -> pl.DataFrame:
 
 def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
     """Return whether flash is throttled: on disks, throttling does what it is designed for."""
-    sign = Sign("throttled-flash", Route.EXPECTED, source=_SOURCE, unit="s")
+    sign = Sign("throttled-flash", Route.EXPECTED, source=_SOURCE, unit="s", view=View.TARGETS)
     subject = "whether the throttled devices are flash"
     bad = latency.filter(pl.col("bad") & (pl.col("value") > 0))
     if bad.is_empty():
@@ -83,8 +87,9 @@ def _on_flash(context: Context, latency: pl.DataFrame) -> Evidence:
     rotational = settings(context, "queue/rotational").filter("bad")
     if rotational.height and rotational["value"].str.starts_with("1").all():
         return sign.weighed(
-            f"{text}; the devices are disks", -0.6, value=longest, source="queue/rotational"
-        )
+            f"{text}; the devices are disks", -0.6, value=longest, source="queue/rotational",
+            against=Against.CONDITION,
+        )  # fmt: skip
     return sign.weighed(text, 0.35, value=longest, reference=0.0)
 
 
@@ -95,6 +100,7 @@ def _as_large(context: Context) -> Evidence:
         Route.EXPECTED,
         "size of the loss compared with known throttling",
         unit="1",
+        view=View.PROBE,
     )
     if effect is None:
         return sign.missing("effect-unknown", "the size of the loss is unknown")
@@ -109,6 +115,7 @@ WRITEBACK_THROTTLING: Final = Cause(
     title="writeback throttling on",
     prior=UNSEEN,
     assess=assess,
+    acts_on=always_at("target"),
     slows_metadata=False,
     signs=("throttled-in-time", "throttled-between-targets"),
     measurement=(

@@ -1,1 +1,0 @@
-"""Simulated incidents: a small file system, forward in time, whose faults are known."""
