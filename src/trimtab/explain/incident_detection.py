@@ -39,6 +39,7 @@ from trimtab.explain.lasting import (
     is_of_rate,
     lasting_losses,
     lasting_spread,
+    outcomes_of,
     without_absorbed,
 )
 from trimtab.explain.slow_hour import periodic, pooled
@@ -437,11 +438,15 @@ def find_troubles(
         target and survey.
     bad_checksums
         Transfers with bad checksums, from the counters of snapshots.
-    site, now
-        Name of the site, and the end of its record, aware UTC.
+    site
+        Name of the site.
+    now
+        End of the record, aware UTC.
     runs
         Every run, whatever its status: runs that failed, did not start, ran another workload or are
         not credible form incidents of their own.
+    limits
+        Limits of the site; ``None``: the defaults.
     timezone
         IANA name of the site's zone, for patterns by hour or weekday.
 
@@ -460,24 +465,29 @@ def find_troubles(
     apart = {key.comparability: key.apart for key in frames}
     spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs, apart)]
     spells += [*pooled(looked.together()), *_of_series(judged, looked, timezone)]
-    losses = tuple(lasting_losses(runs, frames))
+    outcomes = outcomes_of(runs, frames)
+    losses = tuple(lasting_losses(outcomes))
     wide = [*_wider(judged, spells, limits.cov)]
-    spells = [spell for spell in spells if not is_of_rate(spell, losses, runs, frames)]
+    spells = [spell for spell in spells if not is_of_rate(spell, losses, outcomes)]
     spells += [*losses, *wide]
     dips_of: dict[SeriesKey, list[Spell]] = {}
     for judgement, _ in judged:
         low = without_absorbed(_dips(looked.of(judgement.key), spells), wide)
-        dips_of[judgement.key] = [dip for dip in low if not is_of_rate(dip, losses, runs, frames)]
+        dips_of[judgement.key] = [dip for dip in low if not is_of_rate(dip, losses, outcomes)]
     lost, lone = without_lone_runs([*spells, *chain(*dips_of.values())], frames, runs)
-    first_spells = (*spells, *lost)
-    spells = [spell for spell in spells if spell not in lost]
+    reported = [spell for spell in spells if spell not in lost]
     for judgement, _ in judged:
-        near = (spell for spell in first_spells if _is_near(spell, judgement.key))
-        taken = [hours for spell in near for hours in _hours(spell, now)]
+        taken = _taken((*spells, *lost), judgement.key, now)
         low = [dip for dip in dips_of[judgement.key] if dip not in lost]
-        spells += unsteady(judgement, looked, low, taken, window_s=limits.window_s)
-    spells += integrity(bad_checksums, now)
-    return Troubles(merged(spells, frames, site=site, now=now), lone)
+        reported += unsteady(judgement, looked, low, taken, window_s=limits.window_s)
+    reported += integrity(bad_checksums, now)
+    return Troubles(merged(reported, frames, site=site, now=now), lone)
+
+
+def _taken(spells: Iterable[Spell], key: SeriesKey, now: datetime) -> list[Period]:
+    """Return the hours of a series whose spread spells explain."""
+    near = (spell for spell in spells if _is_near(spell, key))
+    return [hours for spell in near for hours in _hours(spell, now)]
 
 
 def _wider(judged: Judged, spells: Sequence[Spell], goal: float) -> Iterator[Spell]:

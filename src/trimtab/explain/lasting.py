@@ -23,7 +23,7 @@ from trimtab.base.units import format_percent
 from trimtab.explain.context import RunFact
 from trimtab.explain.failed_run import BROKEN
 from trimtab.explain.spell import TOGETHER, Spell, name_of
-from trimtab.judge.array import median, scatter
+from trimtab.judge.array import log_likelihood_of_share, median, scatter
 from trimtab.judge.quantile import binomial_above
 from trimtab.judge.spread import (
     corrected_autocorrelation,
@@ -254,12 +254,12 @@ _PLACED_S: Final = 7 * 86400.0
 """So long after it was noticed, more runs place the begin of a rate better; then it stays."""
 _OWN_A_MONTH: Final = 0.01
 """How often chance may bring a trouble of its own within a rate that lasts, in 30 days and for each
-number of lost runs: a fifth of what it may outside, as the incident is told already."""
+number of lost runs: a fifth of what it may outside, as an incident already reports the rate."""
 _MONTH_S: Final = 30 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcomes:
+class RunOutcomes:
     """The runs of one probe by time, those right after a lost one that were lost too left out.
 
     Attributes
@@ -268,8 +268,10 @@ class _Outcomes:
         The series that stands for the probe; ``None`` if it has none.
     times, lost
         Seconds since 1970 of each run, and whether it was lost.
+    counts
+        Number of lost runs before each run, and after the last.
     every
-        The same of all runs, none left out.
+        Times and losses of all runs, none left out.
     has_failed
         Whether some of the lost runs failed or did not start.
     """
@@ -278,13 +280,16 @@ class _Outcomes:
     key: SeriesKey | None
     times: Any
     lost: Any
+    counts: Any
     every: tuple[Any, Any]
     has_failed: bool
 
+    def within(self, begins: Any, ends: Any) -> tuple[Any, Any]:
+        """Return the number of lost runs, and of runs, from each begin up to its end."""
+        return self.counts[ends] - self.counts[begins], ends - begins
 
-def lasting_losses(
-    runs: Sequence[RunFact], frames: Mapping[SeriesKey, pl.DataFrame]
-) -> Iterator[Spell]:
+
+def lasting_losses(every: Mapping[str, RunOutcomes]) -> Iterator[Spell]:
     """Yield the stretches since which runs of a probe are lost more often than before.
 
     Lost are runs that did not finish, failed or did not start: one rate, whatever a broken client
@@ -295,11 +300,11 @@ def lasting_losses(
     Losses within hours of one another are one occasion. At each, the likelihood of a rate before
     some earlier loss and another one since is compared with that of one rate for all.
     """
-    for outcomes in _outcomes(runs, frames):
+    for outcomes in every.values():
         yield from _losses_of(outcomes)
 
 
-def _losses_of(outcomes: _Outcomes) -> Iterator[Spell]:
+def _losses_of(outcomes: RunOutcomes) -> Iterator[Spell]:
     rate, usual_from = None, 0
     for now in range(1, len(outcomes.times) + 1):
         if outcomes.lost[now - 1]:
@@ -340,10 +345,11 @@ class _Rate:
     placed: int
 
 
-def _outcomes(
+def outcomes_of(
     runs: Sequence[RunFact], frames: Mapping[SeriesKey, pl.DataFrame]
-) -> Iterator[_Outcomes]:
-    """Yield the outcomes of each probe."""
+) -> dict[str, RunOutcomes]:
+    """Return probe to the outcomes of its runs."""
+    outcomes: dict[str, RunOutcomes] = {}
     keys = sorted(
         (key for key in frames if key.target is None), key=lambda key: not key.more_is_better
     )
@@ -355,7 +361,12 @@ def _outcomes(
         again = np.zeros(len(lost), dtype=bool)
         near_s = TOGETHER.total_seconds()
         again[1:] = lost[1:] & lost[:-1] & (np.diff(times) <= near_s)
-        yield _Outcomes(probe, key, times[~again], lost[~again], (times, lost), probe in broken)
+        first = lost[~again]
+        counts = np.concatenate([[0], np.cumsum(first)])
+        outcomes[probe] = RunOutcomes(
+            probe, key, times[~again], first, counts, (times, lost), probe in broken
+        )
+    return outcomes
 
 
 def _runs_of(
@@ -374,30 +385,30 @@ def _runs_of(
     )
 
 
-def _log_likelihood(lost: Any, runs: Any) -> Any:
-    """Return the highest log-likelihood of so many lost among so many runs."""
-    lost, runs = np.asarray(lost, dtype=float), np.maximum(np.asarray(runs, dtype=float), 1e-9)
-    rest = runs - lost
-    with np.errstate(divide="ignore", invalid="ignore"):
-        parts = np.where(lost > 0, lost * np.log(lost / runs), 0.0)
-        return parts + np.where(rest > 0, rest * np.log(rest / runs), 0.0)
+def _evidence(before: tuple[Any, Any], since: tuple[Any, Any]) -> Any:
+    """Return twice the log-likelihood ratio of two rates against one, less what it varies.
+
+    Parameters
+    ----------
+    before, since
+        Number of lost runs, and of runs.
+    """
+    whole = before[0] + since[0], before[1] + since[1]
+    ratio = log_likelihood_of_share(*before) + log_likelihood_of_share(*since)
+    return 2 * (ratio - log_likelihood_of_share(*whole)) / (1 + _VARIES)
 
 
-def _ratios(outcomes: _Outcomes, usual_from: int, now: int) -> tuple[Any, Any, Any, Any]:
+def _ratios(outcomes: RunOutcomes, usual_from: int, now: int) -> tuple[Any, Any, Any, Any]:
     """Return each loss as a begin: its run, evidence for two rates, the rate since and before."""
     first = max(usual_from, now - 2 * _LOST_BEFORE)
     begins = first + np.flatnonzero(outcomes.lost[first:now])
-    total = np.concatenate([[0], np.cumsum(outcomes.lost)])
-    before_from = np.maximum(usual_from, begins - _LOST_BEFORE)
-    before = total[begins] - total[before_from], begins - before_from
-    since = total[now] - total[begins], now - begins
-    whole = before[0] + since[0], before[1] + since[1]
-    evidence = _log_likelihood(*before) + _log_likelihood(*since) - _log_likelihood(*whole)
+    before = outcomes.within(np.maximum(usual_from, begins - _LOST_BEFORE), begins)
+    since = outcomes.within(begins, now)
     usual = (before[0] + 0.5) / (before[1] + 1)
-    return begins, 2 * evidence / (1 + _VARIES), since[0] / since[1], usual
+    return begins, _evidence(before, since), since[0] / since[1], usual
 
 
-def _more_since(outcomes: _Outcomes, usual_from: int, now: int) -> int | None:
+def _more_since(outcomes: RunOutcomes, usual_from: int, now: int) -> int | None:
     """Return the run since which more are lost, by what is known at run ``now``."""
     begins, evidence, rate, usual = _ratios(outcomes, usual_from, now)
     count = np.arange(len(begins), 0, -1)
@@ -413,22 +424,17 @@ def _more_since(outcomes: _Outcomes, usual_from: int, now: int) -> int | None:
     return int(begins[fits][np.argmax(evidence[fits])]) if fits.any() else None
 
 
-def _fewer_since(outcomes: _Outcomes, begin: int, now: int) -> int | None:
+def _fewer_since(outcomes: RunOutcomes, begin: int, now: int) -> int | None:
     """Return the first run since which a third as many are lost, or fewer, as since ``begin``."""
     ends = begin + 1 + np.flatnonzero(outcomes.lost[begin:now])
     ends = ends[ends < now]
-    total = np.concatenate([[0], np.cumsum(outcomes.lost)])
-    high = total[ends] - total[begin], ends - begin
-    low = total[now] - total[ends], now - ends
-    whole = high[0] + low[0], high[1] + low[1]
-    evidence = _log_likelihood(*high) + _log_likelihood(*low) - _log_likelihood(*whole)
-    fits = (2 * evidence / (1 + _VARIES) > _LOST_EVIDENCE) & (
-        low[0] / low[1] * _LOST_TIMES <= high[0] / high[1]
-    )
+    high, low = outcomes.within(begin, ends), outcomes.within(ends, now)
+    evidence = _evidence(high, low)
+    fits = (evidence > _LOST_EVIDENCE) & (low[0] / low[1] * _LOST_TIMES <= high[0] / high[1])
     return int(ends[fits][np.argmax(evidence[fits])]) if fits.any() else None
 
 
-def _loss_spell(outcomes: _Outcomes, rate: _Rate, end: int | None) -> Spell:
+def _loss_spell(outcomes: RunOutcomes, rate: _Rate, end: int | None) -> Spell:
     begins, evidence, *_ = _ratios(outcomes, rate.usual_from, rate.placed)
     place = int(np.flatnonzero(begins == rate.begin)[0])
     # The evidence is twice the log-likelihood ratio, less what the varying rate takes from it.
@@ -466,12 +472,7 @@ def is_of_losses(spell: Spell) -> bool:
     return spell.shape is Shape.STEP and spell.effect is None and 0 < spell.unfinished == spell.runs
 
 
-def is_of_rate(
-    spell: Spell,
-    losses: Iterable[Spell],
-    runs: Sequence[RunFact],
-    frames: Mapping[SeriesKey, pl.DataFrame],
-) -> bool:
+def is_of_rate(spell: Spell, losses: Iterable[Spell], outcomes: Mapping[str, RunOutcomes]) -> bool:
     """Return whether lost runs are explained by a rate of losses that lasts.
 
     Several together are a trouble of their own if that rate hardly ever brings so many so close
@@ -489,7 +490,7 @@ def is_of_rate(
             continue
         if is_same:
             return True
-        times, lost = _runs_of(probe, runs, frames)
+        times, lost = outcomes[probe].every
         begin, end = (at.timestamp() for at in spell.extent)
         within = (times >= begin) & (times <= end)
         since = (times >= loss.at.timestamp()) & (times <= loss.last.timestamp())

@@ -54,3 +54,19 @@ def benjamini_hochberg(p_values: Floats) -> Floats:
     q = np.empty(m)
     q[order] = np.minimum(1.0, np.minimum.accumulate(scaled[::-1])[::-1])
     return q
+
+
+def log_likelihood_of_share(number: Ints, of: Ints) -> Floats:
+    """Return the highest log-likelihood of k among n, k ln(k / n) + (n - k) ln(1 - k / n).
+
+    Examples
+    --------
+    >>> log_likelihood_of_share(np.array([0, 1, 2]), np.array([0, 2, 2])).round(3).tolist()
+    [0.0, -1.386, 0.0]
+    """
+    return _times_log(number) + _times_log(of - number) - _times_log(of)
+
+
+def _times_log(number: Ints) -> Floats:
+    """Return n ln(n) of each number, 0 for 0."""
+    return np.asarray(number * np.log(np.maximum(number, 1)), dtype=np.float64)

@@ -354,20 +354,6 @@ def newest_level(
     return LevelNewest(since, change_point(runs, walk.open, begin, len(runs)))
 
 
-def suspect_among(
-    at: Sequence[datetime],
-    values: Sequence[float | None],
-    *,
-    more_is_better: bool = True,
-    timezone: str = "UTC",
-    known: Collection[datetime] = (),
-) -> ChangePoint | None:
-    """Return the open suspect of runs at the given times; parameters as in `newest_level`."""
-    return newest_level(
-        at, values, more_is_better=more_is_better, timezone=timezone, known=known
-    ).suspect
-
-
 def _untested(runs: Runs) -> Message:
     if len(runs) >= OCCASIONS_MINIMUM:
         return Message("too-few-runs", "too few finished runs to look for a change")

@@ -26,7 +26,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.base.units import DAY_S
-from trimtab.judge.array import Floats, Ints, median
+from trimtab.judge.array import Floats, Ints, log_likelihood_of_share, median
 from trimtab.judge.noise import SeriesNoise, residuals, waves, whitened
 from trimtab.judge.spread import usual_gap_s
 
@@ -234,17 +234,16 @@ def _first_lost(height: Floats, white: Floats, place: int, noise: SeriesNoise) -
 
     Notes
     -----
-    With k of n runs lost, a stretch has the log-likelihood k ln(k / n) + (n - k) ln(1 - k / n). Of
-    all ways to cut the runs in two, choose the one with the highest sum.
+    Of all ways to cut the runs in two, choose the one with the highest sum of log-likelihoods
+    (`judge.array.log_likelihood_of_share`).
     """
     lost, n = np.isnan(height), len(height)
     if not lost[place:].any():
         return place
     runs = np.arange(n + 1)
     count = np.concatenate(([0], np.cumsum(lost)))
-    likelihood = np.zeros(n + 1)
-    for number, of in ((count, runs), (count[-1] - count, n - runs)):
-        likelihood += _times_log(number) + _times_log(of - number) - _times_log(of)
+    likelihood = log_likelihood_of_share(count, runs)
+    likelihood += log_likelihood_of_share(count[-1] - count, n - runs)
     first = int(np.argmax(likelihood))
     certain = 2 * (likelihood[first] - likelihood[0]) > PENALTY
     more = lost[:first].sum() * (n - first) < lost[first:].sum() * first
@@ -254,11 +253,6 @@ def _first_lost(height: Floats, white: Floats, place: int, noise: SeriesNoise) -
     ends, lengths = np.array([first - 2]), np.array([first - place])
     strength = float(scores(white[: first - 1], noise, ends, lengths)[0, 0])
     return place if strength**2 > PENALTY else first
-
-
-def _times_log(number: Ints) -> Floats:
-    """Return n ln(n) of each number, 0 for 0."""
-    return np.asarray(number * np.log(np.maximum(number, 1)), dtype=np.float64)
 
 
 def _agreed(

@@ -14,7 +14,7 @@ from tests.support.sentences import numbers
 
 from trimtab.base.plain import packed, unpacked
 from trimtab.base.series import ChangePoint, ChangeStatus
-from trimtab.judge.change import LevelChanges, find_changes, of_frame, of_sequences, suspect_among
+from trimtab.judge.change import LevelChanges, find_changes, newest_level, of_frame, of_sequences
 from trimtab.judge.walk_forward import CONFIRM_S, Walked, WalkForward
 
 
@@ -276,22 +276,22 @@ def open_at(point: ChangePoint | None) -> tuple[object, object] | None:
 
 def test_the_open_suspect_is_told_at_once() -> None:
     values = stepped(3, -0.12, at=700, n=720)
-    point = present(suspect_among(times(720), values.tolist()))
+    point = present(newest_level(times(720), values.tolist()).suspect)
     assert (point.status, point.confirmed_at) == (ChangeStatus.SUSPECT, None)
-    assert suspect_among(times(690), values[:690].tolist()) is None
+    assert newest_level(times(690), values[:690].tolist()).suspect is None
     assert open_at(among(values.tolist()).points[-1]) == open_at(point)
-    assert suspect_among([], []) is None
+    assert newest_level([], []).suspect is None
 
 
 def test_the_open_suspect_of_daily_runs_is_told_too() -> None:
     values = stepped(3, -0.12, at=200, n=203, phi=0.0).tolist()
     days = times(203, 86400.0)
-    assert abs(present(suspect_among(days, values)).at - days[200]) <= timedelta(days=2)
+    assert abs(present(newest_level(days, values).suspect).at - days[200]) <= timedelta(days=2)
 
 
 def test_no_suspect_is_open_long_after_a_change() -> None:
     values = stepped(3, -0.12, at=300, n=720)
-    assert suspect_among(times(720), values.tolist()) is None
+    assert newest_level(times(720), values.tolist()).suspect is None
 
 
 # --- how often it is wrong -----------------------------------------------------------------------

@@ -4,7 +4,7 @@ A run ends with its last task, so one bad node delays the whole run. Nodes vary 
 gives a contrast without any other data. With many nodes, some are in the slow runs by chance: the
 figure is a mean over all nodes, so testing many of them convicts none.
 
-A probe that is always on the same nodes gives no such contrast, but another one in time::
+A probe that is always on the same nodes gives no such contrast, but a move gives one in time::
 
     nid[0100-0115]   nid[0100-0115]  |  nid[0700-0715]   nid[0700-0715]
          well             well     onset      slow             slow
@@ -36,7 +36,7 @@ from trimtab.explain.causes.evidence import (
     onset_within,
     value_of,
 )
-from trimtab.explain.context import Cause, Context, RunFact, always_at
+from trimtab.explain.context import Cause, Context, RunFact, always_at, once
 from trimtab.explain.contrast import MOST, Sign
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import CLIENTS, observe
@@ -176,13 +176,14 @@ def _before(context: Context, node: str | None) -> Evidence:
     return sign.weighed(text, weight, value=slow / len(runs), against=against)
 
 
+@once
 def _nodes_changed(context: Context) -> Evidence:
     """Return whether the runs since the onset are on other nodes than those before."""
     sign = Sign("nodes-changed", Route.TIME, "client nodes before and since", view=View.NODES)
     runs = _telling_nodes(_beside(context))
-    before = sum(run.at < context.incident.at for run in runs)
-    if before < 2 or len(runs) - before < 2 or len(runs) < 2 * _RUNS - 2:
-        text = f"{before} runs before it began and {len(runs) - before} since name their nodes"
+    before, since = _counts(context, runs)
+    if not _are_enough(before, since):
+        text = f"{before} runs before it began and {since} since name their nodes"
         return sign.missing("too-few-runs", text)
     moves = [_move(context, runs, _hosts, new) for new in (_share_new, _share_beyond)]
     move = max(filter(None, moves), key=lambda each: each.weight, default=None)
@@ -191,6 +192,16 @@ def _nodes_changed(context: Context) -> Evidence:
         return sign.weighed(text, 0.0, code="nodes-as-before")
     text = f"{_named(move.before)} before, {_named(move.since)} since"
     return sign.weighed(text, move.weight, at=move.at, source=f"nodes of {len(runs)} runs")
+
+
+def _counts(context: Context, runs: Sequence[RunFact]) -> tuple[int, int]:
+    """Return how many runs began before the incident, and how many since."""
+    before = sum(run.at < context.incident.at for run in runs)
+    return before, len(runs) - before
+
+
+def _are_enough(before: int, since: int) -> bool:
+    return min(before, since) >= 2 and before + since >= 2 * _RUNS - 2
 
 
 def _shape(context: Context, *, has_moved: bool) -> Evidence:
@@ -216,8 +227,7 @@ def _place_changed(context: Context) -> Evidence:
     compared = False
     for name in sorted({name for run in runs for name in run.place}):
         placed = [run for run in runs if name in run.place]
-        before = sum(run.at < context.incident.at for run in placed)
-        if before < 2 or len(placed) - before < 2 or len(placed) < 2 * _RUNS - 2:
+        if not _are_enough(*_counts(context, placed)):
             continue
         compared = True
         move = _move(
@@ -253,7 +263,7 @@ def _hosts(run: RunFact) -> frozenset[str]:
 
 
 def _move(context: Context, runs: Sequence[RunFact], where: Where, new: New) -> _Move | None:
-    """Return the move nearest to the onset after which runs stayed; ``None``: there is none.
+    """Return the move nearest to the onset after which runs stayed, ``None`` without one.
 
     Parameters
     ----------
@@ -519,10 +529,11 @@ CLIENT_NODE: Final = Cause(
         "lnet_selftest between that node and a server."
     ),
     measurement_where=(
-        ("nodes-changed", "Run the probe once on the nodes of before and once on those of now."),
+        ("nodes-changed", "Run the probe once on its earlier nodes and once on its present ones."),
         (
             "place-changed",
-            "Run the probe once with the partition, launcher and tool of before and once as now.",
+            "Run the probe once with the earlier partition, launcher and tool and once with the "
+            "present ones.",
         ),
     ),
 )
