@@ -2,7 +2,7 @@
 
 The rules decide what a purge plans to delete. cargo-mutants changes a copy of the tree, never the
 project. Their order is drawn from the seed: those judged so far are a sample, and the same call
-goes on after a kill or a time limit; answers of a commit stand in ``build/mutants``.
+goes on after a kill or a time limit; the answers of a commit are kept in ``build/mutants``.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import random
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.mutants.score import score_of  # noqa: E402
 
 OUT: Final = ROOT / "benchmarks" / "results" / "mutants_core.json"
 WORK: Final = ROOT / "build" / "mutants"
@@ -49,8 +49,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     commit = _output("git", "-C", str(ROOT), "rev-parse", "HEAD").strip()
-    kept = WORK / f"core-{commit[:12]}.json"
-    answers: dict[str, str] = json.loads(kept.read_text()) if kept.exists() else {}
+    work = WORK / f"core-{commit[:12]}"
+    work.mkdir(parents=True, exist_ok=True)
+    answers = _answers(work)
     program = (asked.cargo_mutants, "mutants", "--dir", str(ROOT), *_each("--file", FILES))
     mutants = sorted(each["name"] for each in json.loads(_output(*program, "--list", "--json")))
     random.Random(asked.seed).shuffle(mutants)
@@ -58,24 +59,27 @@ def main() -> None:
     left = [name for name in sample if name not in answers]
     if left:
         chosen = _each("--re", (f"^{re.escape(name)}$" for name in left))
-        answers |= _judged((*program, *chosen), 60 * asked.minutes)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(answers, indent=1))
+        _judge((*program, *chosen), work, 60 * asked.minutes)
+        answers = _answers(work)
+    if not answers:
+        sys.exit(f"no mutant was judged; the reason is in {work / 'mutants.out' / 'log'}")
+    judged = [name for name in sample if name in answers]
     document = {
         "what": "mutants of the rules in the core that its tests notice",
         **measured_on(),
         "commit": commit,
         "seed": asked.seed,
         "mutants": len(mutants),
-        **_score({name: answers[name] for name in sample if name in answers}),
+        **score_of((name.partition(":")[0], answers[name]) for name in judged),
+        "survivors": sorted(name for name in judged if answers[name] == "survived"),
     }
     OUT.write_text(json.dumps(document, indent=2) + "\n")
 
 
-def _judged(program: Iterable[str], seconds: float) -> dict[str, str]:
-    """Return the verdict on each mutant that was judged within a time."""
+def _judge(program: Iterable[str], work: Path, seconds: float) -> None:
+    """Judge mutants until the time is over."""
     command = [
-        *program, "--output", str(WORK), "--profile", "release", "--no-shuffle",
+        *program, "--output", str(work), "--profile", "release", "--no-shuffle",
         "--package", "namespace", *_each("--cargo-arg", TESTS),
     ]  # fmt: skip
     try:
@@ -83,34 +87,18 @@ def _judged(program: Iterable[str], seconds: float) -> dict[str, str]:
         subprocess.run(command, env=os.environ | ENVIRONMENT, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         print("the time is over; the same call goes on", file=sys.stderr)
-    outcomes = json.loads((WORK / "mutants.out" / "outcomes.json").read_text())["outcomes"]
-    found = {
-        outcome["scenario"]["Mutant"]["name"]: VERDICTS[outcome["summary"]]
-        for outcome in outcomes
-        if isinstance(outcome["scenario"], dict)
-    }
-    if not found:
-        sys.exit(f"no mutant was judged; the reason is in {WORK / 'mutants.out' / 'log'}")
-    return found
 
 
-def _score(answers: dict[str, str]) -> dict[str, Any]:
-    """Return the counts of each file, the share that was noticed, and the survivors.
-
-    Timeouts and mutants that do not compile count for neither.
-    """
-    counts: dict[str, Counter[str]] = {}
-    for name, verdict in answers.items():
-        counts.setdefault(name.partition(":")[0], Counter())[verdict] += 1
-    total = sum(counts.values(), Counter[str]())
-    decided = total["killed"] + total["survived"]
-    return {
-        "sample": len(answers),
-        "killed_share": round(total["killed"] / decided, 3) if decided else None,
-        "total": dict(total),
-        "files": {name: dict(count) for name, count in sorted(counts.items())},
-        "survivors": sorted(name for name, verdict in answers.items() if verdict == "survived"),
-    }
+def _answers(work: Path) -> dict[str, str]:
+    """Return the verdict on each mutant so far, and keep it: the tool forgets all calls but two."""
+    kept = work / "answers.json"
+    answers: dict[str, str] = json.loads(kept.read_text()) if kept.exists() else {}
+    outcomes = work / "mutants.out" / "outcomes.json"
+    for outcome in json.loads(outcomes.read_text())["outcomes"] if outcomes.exists() else ():
+        if isinstance(outcome["scenario"], dict):  # else that of the code as it is
+            answers[outcome["scenario"]["Mutant"]["name"]] = VERDICTS[outcome["summary"]]
+    kept.write_text(json.dumps(answers, indent=1))
+    return answers
 
 
 def _each(option: str, values: Iterable[str]) -> list[str]:

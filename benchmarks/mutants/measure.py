@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +31,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.measured import measured_on  # noqa: E402
+from benchmarks.mutants.score import score_of  # noqa: E402
 
 OUT: Final = ROOT / "benchmarks" / "results" / "mutants.json"
 WORK: Final = ROOT / "build" / "mutants"
@@ -160,17 +160,9 @@ def _verdict(result: WorkResult) -> str:
 
 
 def _score(judged: list[tuple[MutationSpec, WorkResult]]) -> dict[str, Any]:
-    """Return the counts of each file and the share that was noticed; timeouts count for neither."""
-    counts: dict[str, Counter[str]] = {}
-    for mutant, result in judged:
-        counts.setdefault(str(mutant.module_path), Counter())[_verdict(result)] += 1
-    total = sum(counts.values(), Counter[str]())
-    decided = total["killed"] + total["survived"]
+    """Return the score of all that were judged, and each survivor with its change."""
     return {
-        "sample": len(judged),
-        "killed_share": round(total["killed"] / decided, 3) if decided else None,
-        "total": dict(total),
-        "files": {name: dict(count) for name, count in sorted(counts.items())},
+        **score_of((str(mutant.module_path), _verdict(result)) for mutant, result in judged),
         "survivors": {
             _name(mutant): [line for line in (result.diff or "").splitlines() if _is_change(line)]
             for mutant, result in judged
