@@ -9,7 +9,7 @@
 //! directory, and the name there. Paths follow from the FIDs of directories, so that no row is put
 //! under a directory that was renamed in between.
 //!
-//! A striped directory is kept in several, one an MDT, and `trusted.link` names one of these
+//! A striped directory is kept in several, one per MDT, and `trusted.link` names one of these
 //! stripes. No client may look at a stripe: the path that the server reports for it leads to the
 //! directory, and is believed where the directory's own `trusted.lmv` lists the stripe.
 

@@ -80,7 +80,7 @@ pub fn links(bytes: &[u8]) -> Option<Links> {
     rest.is_empty().then_some(Links { names, overflowed })
 }
 
-/// The parts of a striped directory, one an MDT, in its `trusted.lmv`; `None` where the bytes are
+/// The parts of a striped directory, one per MDT, in its `trusted.lmv`; `None` where the bytes are
 /// something else.
 ///
 /// `lmv_mds_md_v1` of `lustre_user.h`: the header, the pool's name, and a FID for each stripe.

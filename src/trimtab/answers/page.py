@@ -435,7 +435,7 @@ def _setting_rows(
 
 
 def target_answer(state: SiteState, target_state: TargetState) -> str:
-    """Return the problem of one target of a site, or that there is none."""
+    """Return the problem of one target of a site, or the statement that it has none."""
     target = target_state.seen.target
     where = visible(target.server or "an unknown server")
     words = "; ".join(visible(trouble.text) for trouble in target_state.troubles) or "no trouble"

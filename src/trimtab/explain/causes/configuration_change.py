@@ -425,7 +425,9 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
         )  # fmt: skip
     if not extent.surveyed:
         return sign.not_available(extent.reason)
-    level = "" if extent.level is None else f" ({format_percent(extent.level, 0)} of before)"
+    level = (
+        "" if extent.level is None else f" ({format_percent(extent.level, 0)} of the earlier rate)"
+    )
     if extent.slow and not extent.explains:
         text = f"{named(extent.slow)} slow, too little for what was lost; the others as before"
         return sign.weighed(text, 0.0, code="few-targets-slower", targets=extent.slow, unit=None)
