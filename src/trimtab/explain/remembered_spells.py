@@ -30,7 +30,7 @@ def recurring_hours(
     parts: Sequence[SeriesPart], frame: pl.DataFrame, timezone: str, *, remember: Remember
 ) -> Spells:
     """Return what `periodic` does: look by look, and once more if a trouble is in several looks."""
-    found: list[tuple[CalendarLook, Spells]] = [
+    by_look: list[tuple[CalendarLook, Spells]] = [
         (
             part.look,
             remember(
@@ -40,8 +40,8 @@ def recurring_hours(
         )
         for part in parts
     ]
-    spells = carried(found)
-    if len(spells) < sum(len(of_look) for _, of_look in found):
+    spells = carried(by_look)
+    if len(spells) < sum(len(of_look) for _, of_look in by_look):
         return periodic(parts, frame, timezone)
     return spells
 

@@ -100,8 +100,8 @@ def grown_over(store: Store, site: str, periods: Iterable[PeriodCounts]) -> list
         }
         for since, until in sorted(between):
             times = store.snapshot_times(site, since=since, until=until)
-            found = _grown(store, site, times, {(since, until)})
-            grew |= {(each.at, each.where): each for each in found}
+            within = _grown(store, site, times, {(since, until)})
+            grew |= {(each.at, each.where): each for each in within}
         grew |= {(each.at, each.where): each for each in period.grew}
         last |= period.last
     return [*grew.values()]

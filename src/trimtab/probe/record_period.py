@@ -47,18 +47,18 @@ def facts_and_counts(
         answers = together([FactsQuestion(url, site, until), ChecksumsQuestion(url, site)])
         return lambda: (next(answers), grown_over(store, site, next(answers)))
     facts, counts = _facts(look), _counts(look)
-    asked: list[Any] = []
+    questions: list[Any] = []
     if facts.missing:
-        asked.append(FactsQuestion(url, site, None, facts.missing))
+        questions.append(FactsQuestion(url, site, None, facts.missing))
     if counts.missing:
         periods = tuple(period for period in counts.missing if period is not None)
-        asked.append(ChecksumsQuestion(url, site, periods, _last(look.sums)))
-    of_missing: Iterator[Any] = together(asked)
+        questions.append(ChecksumsQuestion(url, site, periods, _last(look.sums)))
+    of_missing: Iterator[Any] = together(questions)
 
     def read() -> FactsAndCounts:
-        told = facts.filled(next(of_missing) if facts.missing else ())
+        of_runs = facts.filled(next(of_missing) if facts.missing else ())
         counted = counts.filled(next(of_missing) if counts.missing else ())
-        return told, grown_over(store, site, counted)
+        return of_runs, grown_over(store, site, counted)
 
     return read
 
