@@ -443,16 +443,14 @@ def find_troubles(
         Targets measured separately: ``at``, ``run``, ``target``, ``metric``, ``value``; one row per
         target and survey.
     bad_checksums
-        Transfers with bad checksums, from the counters of snapshots.
+        Bad transfers, from the counters of snapshots.
     site, now
         Name of the site, and end of the record, aware UTC.
     runs
         Every run, whatever its status: runs that failed, did not start, ran another workload or are
         not credible form incidents of their own.
-    limits
-        Limits of the site; ``None``: the defaults.
-    timezone
-        IANA name of the site's zone, for patterns by hour or weekday.
+    limits, timezone
+        Limits of the site (``None``: the defaults); IANA name of its zone, for patterns by hour.
     remember
         Returns spells of before where nothing changed.
 

@@ -37,7 +37,7 @@ from trimtab.store.kept import KeptIncident, is_afresh, keeping, value_of
 
 if TYPE_CHECKING:
     from trimtab.base.incident import IncidentsDocument
-    from trimtab.store.kept import Sums
+    from trimtab.store.kept_period import Sums
     from trimtab.store.store import Store
 
 _DAY: Final = timedelta(days=1)

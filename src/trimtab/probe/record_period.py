@@ -18,7 +18,8 @@ from trimtab.store.kept_period import KeptPeriods, Period, in_order
 if TYPE_CHECKING:
     from trimtab.explain.failed_run import BadChecksums
     from trimtab.reach.worker_process import Together
-    from trimtab.store.kept import Keeping, RestsOn, Sums
+    from trimtab.store.kept import Keeping, RestsOn
+    from trimtab.store.kept_period import Sums
     from trimtab.store.store import Store
 
 _SPELLS: Final = "spells of looks"

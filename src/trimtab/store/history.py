@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -36,15 +35,13 @@ from trimtab.store.connection import (
     site_number,
     to_run,
 )
-from trimtab.store.kept import Judged, KeptIncident, LeftOut, RunPoint, Series, value_of
-from trimtab.store.kept_period import Period, bounds_of
+from trimtab.store.kept import Judged, KeptIncident, LeftOut, Series, value_of
+from trimtab.store.kept_period import Period, RunPoint, bounds_of
 from trimtab.store.repeated_run import RepeatedRun, repeated_runs
 from trimtab.store.snapshot_record import SnapshotRecords, base_of
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from trimtab.store.store import Store
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -573,56 +570,3 @@ class ExplainingRecords(SnapshotRecords):
         with self._reading() as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None or row.judged_at is None else Judged(*row)
-
-
-@dataclass(frozen=True, slots=True)
-class SpaceAt:
-    """The fullness of a site at one time.
-
-    Attributes
-    ----------
-    fullest
-        Name and fullness of the fullest target.
-    """
-
-    at: datetime
-    used_bytes: float
-    available_bytes: float
-    fullest: tuple[str, float]
-
-    @property
-    def fullness(self) -> float:
-        """Used / (used + available)."""
-        return self.used_bytes / (self.used_bytes + self.available_bytes)
-
-
-_SPACE: Final = ("used_bytes", "available_bytes")
-
-
-def space_at(
-    store: Store, site: str, times: Sequence[datetime], target: str | None = None
-) -> tuple[SpaceAt, ...]:
-    """Return how full a site was, or one of its targets, in some snapshots, the oldest first."""
-    if not times:
-        return ()
-    import polars as pl
-
-    readings, _ = store.telemetry_frames(site, times, names=_SPACE, settings_at=(), target=target)
-    of_metadata = pl.col("kind").cast(pl.String).str.to_lowercase().is_in(["mdt", "mgt"])
-    number, name = pl.col("number"), pl.col("name").cast(pl.String)
-    used, left = pl.col("used_bytes"), pl.col("available_bytes")
-    space = (
-        readings.filter(pl.col("label").is_null() & number.is_not_null())
-        .filter(~of_metadata | (target is not None))
-        .group_by("at", pl.col("target").cast(pl.String), maintain_order=True)
-        .agg(number.filter(name == each).last().alias(each) for each in _SPACE)
-        .filter(used + left > 0)
-        .with_columns((used / (used + left)).alias("full"))
-        .sort("at", maintain_order=True)
-        .group_by("at", maintain_order=True)
-        .agg(pl.sum(*_SPACE), pl.col("target").get(pl.col("full").arg_max()), pl.max("full"))
-    )
-    return tuple(
-        SpaceAt(at, used_bytes, available_bytes, (target, full))
-        for at, used_bytes, available_bytes, target, full in space.rows()
-    )

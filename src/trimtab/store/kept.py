@@ -18,7 +18,7 @@ reading kept values. Drawings take longer, and are kept for every record.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
@@ -33,7 +33,7 @@ from trimtab.base.event import new_identifier
 from trimtab.base.plain import NotOfType, as_dict, as_list, as_text, packed, unpacked
 from trimtab.base.run import Run, RunStatus
 from trimtab.base.units import plural
-from trimtab.store.kept_period import KeptPeriods, Period, in_order
+from trimtab.store.kept_period import KeptPeriods, RunPoint, Sums, in_order
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -226,36 +226,6 @@ class LeftOut:
     at: datetime | None
     status: RunStatus
     reason: str
-
-
-RunPoint = tuple[str, int, bool, dict[str, float]]
-"""Id and begin of a run (microseconds since 1970), whether it did not finish, median by metric."""
-Sum = tuple[int, int]
-"""Number of rows, and the sum of their checksums."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Sums that differ if anything of a site has changed, also in place.
-
-    Attributes
-    ----------
-    runs
-        Sums of runs with their samples, by comparability.
-    slots
-        Sums by item.
-    tables
-        Sums of the other tables and of the site itself, by name.
-    runs_in, snapshots_in
-        Sums of runs by comparability and period, of snapshots by period
-        (`trimtab.store.kept_period`).
-    """
-
-    runs: Mapping[str, Sum] = field(default_factory=dict)
-    slots: Mapping[str, Sum] = field(default_factory=dict)
-    tables: Mapping[str, Sum] = field(default_factory=dict)
-    runs_in: Mapping[tuple[str, Period], Sum] = field(default_factory=dict)
-    snapshots_in: Mapping[int, Sum] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

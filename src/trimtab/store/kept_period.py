@@ -10,8 +10,8 @@ period as they are kept::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -26,7 +26,34 @@ _RESOLUTION: Final = timedelta(microseconds=1)
 
 Period = int | None
 """Number of the period since 1970; ``None``: of the rows without a time."""
+RunPoint = tuple[str, int, bool, dict[str, float]]
+"""Id and begin of a run (microseconds since 1970), whether it did not finish, median by metric."""
+Sum = tuple[int, int]
+"""Number of rows, and the sum of their checksums."""
 Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Sums that differ if anything of a site has changed, also in place.
+
+    Attributes
+    ----------
+    runs
+        Sums of runs with their samples, by comparability.
+    slots
+        Sums by item.
+    tables
+        Sums of the other tables and of the site itself, by name.
+    runs_in, snapshots_in
+        Sums of runs by comparability and period, of snapshots by period.
+    """
+
+    runs: Mapping[str, Sum] = field(default_factory=dict)
+    slots: Mapping[str, Sum] = field(default_factory=dict)
+    tables: Mapping[str, Sum] = field(default_factory=dict)
+    runs_in: Mapping[tuple[str, Period], Sum] = field(default_factory=dict)
+    snapshots_in: Mapping[int, Sum] = field(default_factory=dict)
 
 
 def bounds_of(period: int) -> tuple[datetime, datetime]:

@@ -62,10 +62,9 @@ from trimtab.store.kept import (
     KeptOutput,
     KeptResult,
     KeptSite,
-    Sum,
-    Sums,
     value_of,
 )
+from trimtab.store.kept_period import Sum, Sums
 from trimtab.store.ledger import ActingRecords, AlertRecords
 from trimtab.store.location import Answers, locate
 from trimtab.store.maintenance import CopyRecords, Pruned, StoreCheck, check, prune_some
