@@ -24,7 +24,7 @@ from trimtab.base.snapshot import (
     TargetSnapshot,
     not_available,
 )
-from trimtab.store.kept import Sums
+from trimtab.store.kept_period import Sums
 from trimtab.store.slot import Slot
 
 # A site of a few targets at one time, and its ledger, as controllers see them.

@@ -217,6 +217,19 @@ def test_the_usual_gap_is_the_first_that_covers_half_of_the_time(times_s):
     assert usual_gap_s(times_s) == usual_by_trying(times_s)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_usual_gap_of_years_is_the_same_to_the_last_bit(monkeypatch, seed):
+    drawn = np.random.default_rng(seed)
+    gaps = drawn.choice(
+        [0.0, 60.0, 3600.0, 3600.7, 86400.0], size=3000, p=(0.1, 0.2, 0.4, 0.2, 0.1)
+    )
+    times_s = np.cumsum(gaps + drawn.random(3000) * (seed % 2)).tolist()
+    of_many = usual_gap_s(times_s)
+    monkeypatch.setattr(spread, "_MANY_TIMES", len(times_s))
+    assert (type(of_many), of_many) == (float, usual_gap_s(times_s))
+    assert spread._usual_gap_of_many_s([5.0, 5.0]) == 0.0
+
+
 @settings(max_examples=200, deadline=None)
 @given(times, st.sampled_from([1.0, 1e9]))
 def test_every_run_is_of_one_occasion_and_each_is_short(times_s, later_s):

@@ -40,7 +40,7 @@ from trimtab.purge.horizon.page import horizon_document
 from trimtab.purge.run.page import runs_document
 from trimtab.purge.run.purge_report import Day, Measured, PlanStanding, PurgeReport, RunDay, UserDay
 from trimtab.show.document import render_document
-from trimtab.store.history import SpaceAt
+from trimtab.store.snapshot_record import SpaceAt
 from trimtab.twin.scenario import Scenario
 from trimtab.twin.scenario_file import load_scenario
 from trimtab.twin.whatif.page import whatif_document

@@ -26,8 +26,8 @@ from trimtab.purge.run.purge_report import report as purge_report
 from trimtab.purge.run.run_journal import journals, read
 from trimtab.site.lookup import is_beneath
 from trimtab.site.place import Place
-from trimtab.store.history import SpaceAt, space_at
 from trimtab.store.location import purge_place
+from trimtab.store.snapshot_record import SpaceAt, space_at
 
 if TYPE_CHECKING:
     from trimtab.store.store import Store

@@ -32,7 +32,7 @@ from trimtab.show.document import (
     row,
     table,
 )
-from trimtab.store.history import SpaceAt
+from trimtab.store.snapshot_record import SpaceAt
 
 _PANELS: Final = 6
 _LISTED: Final = 40

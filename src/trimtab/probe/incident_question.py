@@ -11,7 +11,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,18 +31,13 @@ from trimtab.explain.context import (
     Telemetry,
 )
 from trimtab.explain.explanation import explain
-from trimtab.explain.failed_run import BadChecksums
 from trimtab.explain.site_explanation import BEGINNING, Known, context_of, standing_of
 from trimtab.reach.worker_process import Together
 from trimtab.site.lookup import borrowed
+from trimtab.store.kept_period import Period as KeptPeriod
 
 if TYPE_CHECKING:
     from trimtab.store.store import Store
-
-
-_CHECKSUMS: Final = ("checksum_errors_total",)
-_FEW: Final = 4
-"""Up to so many snapshots are compared one by one: the watch asks after each slot."""
 
 
 @dataclass(slots=True)
@@ -65,64 +59,22 @@ class StoreTelemetry:
         readings, settings = self.store.telemetry_frames(self.site, times, categories=True)
         return Telemetry(readings, settings)
 
-    def bad_checksums(self, since: datetime, until: datetime) -> tuple[BadChecksums, ...]:
-        """Return by how much counters of bad checksums grew, and when.
-
-        One snapshot a day shows whether the counts changed, and the others of that day show when.
-        The counts are of messages in a kernel's log: a count that falls was reset by a boot, or
-        old messages have left the log. Neither is a failed transfer.
-        """
-        times = self.times(since, until)
-        if len(times) <= _FEW and not self._counts_differ(since, until):
-            return ()
-        daily = [
-            at
-            for place, at in enumerate(times)
-            if place in (0, len(times) - 1) or at.date() != times[place - 1].date()
-        ]
-        changed = [(before, change.at) for before, change in self._changes(daily)]
-        near = {
-            at
-            for before, after in set(changed)
-            for at in times[bisect_left(times, before) : bisect_right(times, after)]
-        }
-        return tuple(change for _, change in self._changes(sorted(near)) if change.count > 0)
-
-    def _counts_differ(self, since: datetime, until: datetime) -> bool:
-        """Return whether the counts differ between snapshots of a stretch."""
-        counts = []
-        for snapshot in self.store.snapshots(self.site, since=since, until=until):
-            places = [(seen.target.name, seen.readings) for seen in snapshot.targets]
-            places += [(host.name, host.readings) for host in snapshot.hosts]
-            counts.append(
-                [
-                    (name, reading.label, reading.value)
-                    for name, readings in places
-                    for reading in readings
-                    if reading.name in _CHECKSUMS
-                ]
-            )
-        return any(of_snapshot != counts[0] for of_snapshot in counts)
-
-    def _changes(self, times: Sequence[datetime]) -> list[tuple[datetime, BadChecksums]]:
-        """Return when a count was read before, and by how much it has changed since."""
-        readings, _ = self.store.telemetry_frames(
-            self.site, times, names=_CHECKSUMS, settings_at=()
-        )
-        numbers = readings.select("target", "at", "number").drop_nulls()
-        counted = numbers.group_by("target", "at").sum().sort("at")
-        changes: list[tuple[datetime, BadChecksums]] = []
-        for (target,), of_target in counted.group_by("target", maintain_order=True):
-            for (earlier, before), (at, after) in pairwise(of_target.select("at", "number").rows()):
-                if after != before:
-                    changes.append((earlier, BadChecksums(at, str(target), int(after - before))))
-        return changes
-
 
 _PLACED_S: Final = 300.0
 
-RunFacts = tuple[tuple[RunFact, ...], tuple[CpuProfile, ...], pl.DataFrame]
-"""Runs of probes, profiles of servers, and jobs in the form of `Context.jobs`."""
+JobHours = tuple[tuple[datetime, float, float], ...]
+"""Middle of an hour, running jobs and busy nodes, by time."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodFacts:
+    """Facts from the runs of a period: runs of probes, profiles of servers, hours of jobs."""
+
+    runs: tuple[RunFact, ...]
+    profiles: tuple[CpuProfile, ...]
+    hours: JobHours
+
+
 Conditions = tuple[Assessment, ...]
 """Conditions that were wrong throughout a record."""
 SETTLED: Final = timedelta(days=4)
@@ -230,42 +182,42 @@ class _Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Checksums:
-    """Whether transfers had bad checksums, in all of a site's snapshots."""
-
-    url: str
-    site: str
-
-    def answer(self) -> tuple[BadChecksums, ...]:
-        """Return by how much the counters grew, and when."""
-        store = borrowed(self.url)
-        times = store.snapshot_times(self.site)
-        source = StoreTelemetry(store, self.site)
-        return source.bad_checksums(times[0], times[-1]) if times else ()
-
-
-@dataclass(frozen=True, slots=True)
 class FactsQuestion:
-    """Facts from the runs of a site, profiles of its servers and accounting of its jobs."""
+    """Facts from the runs of a site, profiles of its servers and accounting of its jobs.
+
+    Attributes
+    ----------
+    until
+        Later runs are left out.
+    periods
+        Only the runs of these, each by itself; ``None``: all of the record together.
+    """
 
     url: str
     site: str
-    until: datetime | None
+    until: datetime | None = None
+    periods: tuple[KeptPeriod, ...] | None = None
 
-    def answer(self) -> RunFacts:
-        """Return each by time."""
+    def answer(self) -> tuple[PeriodFacts, ...]:
+        """Return it for each period."""
+        store = borrowed(self.url)
+        if self.periods is None:
+            return (self._facts_of(store.runs_between(self.site, until=self.until)),)
+        return tuple(self._facts_of(store.runs_in(self.site, period)) for period in self.periods)
+
+    def _facts_of(self, runs: Iterable[tuple[Run, str]]) -> PeriodFacts:
         facts: list[RunFact] = []
         profiles: list[CpuProfile] = []
         accounts: list[Run] = []
         # A run is far larger than its fact: a year of them is never in memory.
-        for run, series in borrowed(self.url).runs_between(self.site, until=self.until):
+        for run, series in runs:
             if run.kind not in EXPLAINING and (fact := run_fact(run, series)) is not None:
                 facts.append(fact)
             if (profile := profile_of(run)) is not None:
                 profiles.append(profile)
             if run.kind == JOBS_KIND:
                 accounts.append(run)
-        return tuple(facts), tuple(profiles), jobs_of(accounts, self.until)
+        return PeriodFacts(tuple(facts), tuple(profiles), hours_of(accounts, self.until))
 
 
 def questions_of(
@@ -372,8 +324,8 @@ def profile_of(run: Run) -> CpuProfile | None:
     return CpuProfile(run.at, shares) if shares else None
 
 
-def jobs_of(runs: Iterable[Run], until: datetime | None) -> pl.DataFrame:
-    """Return the hours of imported accounting, in the form of `Context.jobs`.
+def hours_of(runs: Iterable[Run], until: datetime | None) -> JobHours:
+    """Return the hours of imported accounting.
 
     Parameters
     ----------
@@ -393,6 +345,12 @@ def jobs_of(runs: Iterable[Run], until: datetime | None) -> pl.DataFrame:
             at = begin + number * hour + hour / 2
             if until is None or at + hour / 2 <= until:
                 hours[at] = (jobs, nodes)
+    return tuple((at, *figures) for at, figures in sorted(hours.items()))
+
+
+def jobs_of(facts: Iterable[PeriodFacts]) -> pl.DataFrame:
+    """Return all hours of jobs, as `Context.jobs` has them; of two the later run counts."""
+    hours = {at: figures for period in facts for at, *figures in period.hours}
     rows = [(at, *figures) for at, figures in sorted(hours.items())]
     return pl.DataFrame(rows, schema=JOBS, orient="row")
 

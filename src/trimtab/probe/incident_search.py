@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.base.error import UnreadableError, UsageError
@@ -16,16 +18,16 @@ from trimtab.explain.explanation import with_standing
 from trimtab.explain.incident_detection import Troubles, find_troubles, with_levels
 from trimtab.explain.site_explanation import Known, explain_moment, speeds_at
 from trimtab.probe.incident_question import (
-    Checksums,
     Conditions,
     ExplanationBasis,
-    FactsQuestion,
     IncidentQuestion,
-    RunFacts,
+    PeriodFacts,
     StoreTelemetry,
     ask_for_standing,
+    jobs_of,
     questions_of,
 )
+from trimtab.probe.record_period import RememberedSpells, facts_and_counts
 from trimtab.probe.site_judgement import JudgedSite, JudgeTerms, Progress, judge_site
 from trimtab.reach.worker_process import Together, one_by_one, processors, side_by_side
 from trimtab.site.lookup import at_hand
@@ -35,7 +37,7 @@ from trimtab.store.kept import KeptIncident, is_afresh, keeping, value_of
 
 if TYPE_CHECKING:
     from trimtab.base.incident import IncidentsDocument
-    from trimtab.store.kept import Sums
+    from trimtab.store.kept_period import Sums
     from trimtab.store.store import Store
 
 _DAY: Final = timedelta(days=1)
@@ -401,31 +403,40 @@ def _looked(
     The conditions come on request: other processes search for them meanwhile.
     """
     terms = JudgeTerms(until=until)
-    url = store.location.url
     end = place.moment(until, end=True)
 
     def judging(text: str, fraction: float) -> None:
         progress(text, 0.4 * fraction)
 
-    # First: workers, if any, begin with these while histories are read here.
-    read = together([FactsQuestion(url, place.name, end), Checksums(url, place.name)])
-    judged = judge_site(store, place, terms, together=together, progress=judging)
-    progress("looking for incidents", 0.4)
-    known = _known(place, judged, terms, next(read))
-    known = replace(known, events=store.events(site=place.name, until=known.now))
-    standing = ask_for_standing(store, known, together)
-    series = judged.judgement.series
-    troubles = find_troubles(
-        series,
-        judged.frames,
-        known.surveys,
-        [incident for incident in next(read) if known.record_from <= incident.at <= known.now],
-        site=place.name,
-        now=known.now,
-        runs=known.runs,
-        limits=known.limits,
-        timezone=place.timezone,
-    )
+    with ExitStack() as stack:
+        look = stack.enter_context(keeping(store, place.name)) if until is None else None
+        # First: workers, if any, begin with these while histories are read here.
+        read = facts_and_counts(store, place.name, look, until=end, together=together)
+        judged = judge_site(store, place, terms, together=together, progress=judging)
+        facts, bad_checksums = read()
+        progress("looking for incidents", 0.4)
+        known = _known(place, judged, terms, facts)
+        known = replace(known, events=store.events(site=place.name, until=known.now))
+        standing = ask_for_standing(store, known, together)
+        series = judged.judgement.series
+        spells = RememberedSpells(look)
+        troubles = find_troubles(
+            series,
+            judged.frames,
+            known.surveys,
+            [
+                incident
+                for incident in bad_checksums
+                if known.record_from <= incident.at <= known.now
+            ],
+            site=place.name,
+            now=known.now,
+            runs=known.runs,
+            limits=known.limits,
+            timezone=place.timezone,
+            remember=spells.remember,
+        )
+        spells.keep()
     troubles = replace(troubles, incidents=with_levels(troubles.incidents, series))
     return known, troubles, cache(lambda: next(standing))
 
@@ -434,9 +445,10 @@ def _known(
     place: Place,
     judged: JudgedSite,
     terms: JudgeTerms,
-    facts: RunFacts,
+    facts: Sequence[PeriodFacts],
 ) -> Known:
-    runs, profiles, jobs = facts
+    runs = chain.from_iterable(of.runs for of in facts)
+    profiles = chain.from_iterable(of.profiles for of in facts)
     surveys = judged.surveys
     assert surveys is not None  # of a site, not of a file
     surveyed = (surveys["at"].min(), surveys["at"].max())
@@ -455,7 +467,7 @@ def _known(
         profiles=tuple(
             profile for profile in profiles if profile.at is not None and begin <= profile.at <= end
         ),
-        jobs=jobs,
+        jobs=jobs_of(facts),
     )
     if site is None:
         return replace(known, has_site_file=False)

@@ -37,7 +37,8 @@ from trimtab.store.kept import Keeping, RestsOn, is_afresh, keeping
 if TYPE_CHECKING:
     import polars as pl
 
-    from trimtab.store.kept import LeftOut, Series, Sums
+    from trimtab.store.kept import LeftOut, Series
+    from trimtab.store.kept_period import Sums
     from trimtab.store.store import Store
 
 Progress = Callable[[str, float], None]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trimtab.base.series import SiteJudgement
     from trimtab.base.snapshot import Snapshot
     from trimtab.explain.status import Status
-    from trimtab.store.kept import Sums
+    from trimtab.store.kept_period import Sums
     from trimtab.store.store import Store
 
 

@@ -43,7 +43,8 @@ from trimtab.store.kept import Keeping, keeping, value_of
 
 if TYPE_CHECKING:
     from trimtab.judge.change import LevelNewest
-    from trimtab.store.kept import KeptIncident, Series, Sums
+    from trimtab.store.kept import KeptIncident, Series
+    from trimtab.store.kept_period import Sums
     from trimtab.store.store import Store
 
 RUNS_SHOWN = 5

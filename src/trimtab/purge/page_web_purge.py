@@ -162,7 +162,7 @@ def _space(desk: Desk, site: str) -> Chart | None:
     """Return how full the site was over its snapshots, with its purges."""
     from trimtab.answers.page_month import space_chart
     from trimtab.show.chart import thinned
-    from trimtab.store.history import space_at
+    from trimtab.store.snapshot_record import space_at
 
     times = desk.store.snapshot_times(site)
     space = space_at(desk.store, site, thinned(times, _SNAPSHOTS))

@@ -12,12 +12,26 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Column, Connection, Engine, Insert, Row, Select, Table, insert, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Insert,
+    Row,
+    Select,
+    Table,
+    insert,
+    literal_column,
+    select,
+    type_coerce,
+)
 
 from trimtab.base.error import Message, UnreadableError, storable
 from trimtab.base.event import Event, EventKind
@@ -26,6 +40,7 @@ from trimtab.store import checksum, schema
 from trimtab.store.checksum import guard, require_row
 from trimtab.store.database import WRITES, refuse_other_revision, store_errors
 from trimtab.store.kept import ImportedRun, KeptOutput, value_of
+from trimtab.store.kept_period import PERIOD
 from trimtab.store.location import Location
 from trimtab.store.raw_output import RawDirectory
 
@@ -422,6 +437,20 @@ def between(
     if until is not None:
         query = query.where(at <= until)
     return query
+
+
+_AHEAD: Final = 40_000
+
+
+def period_of(table: Table) -> ColumnElement[int]:
+    """Return the number of a row's period, as `trimtab.store.kept_period` has them."""
+    length_us = PERIOD // timedelta(microseconds=1)
+    # Databases round what is before 1970 up, so all is moved to after it.
+    ahead, length, ahead_us = (
+        literal_column(str(number), BigInteger)
+        for number in (_AHEAD, length_us, _AHEAD * length_us)
+    )
+    return (type_coerce(table.c.at, BigInteger) + ahead_us) // length - ahead
 
 
 def runs_text(records: Iterable[Row[Any]]) -> str:

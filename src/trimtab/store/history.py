@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     Select,
     Text,
@@ -36,15 +36,15 @@ from trimtab.store.connection import (
     to_run,
 )
 from trimtab.store.kept import Judged, KeptIncident, LeftOut, Series, value_of
+from trimtab.store.kept_period import Period, RunPoint, bounds_of
 from trimtab.store.repeated_run import RepeatedRun, repeated_runs
 from trimtab.store.snapshot_record import SnapshotRecords, base_of
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from trimtab.store.store import Store
 
-
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 JUDGED = (RunStatus.OK, RunStatus.PARTIAL, RunStatus.UNFINISHED)
 """A run that failed, never started or did something else says nothing about the file system."""
 
@@ -138,12 +138,7 @@ class HistoryRecords(Connections):
             Aware; both are within.
         """
         run = schema.run.c
-        of_series = [
-            schema.site.c.name == site,
-            run.comparability == comparability,
-            run.at.is_not(None),
-            run.status.in_([status.value for status in JUDGED]),
-        ]
+        of_series = _judged(site, comparability)
         within = [*of_series]
         if since is not None:
             within.append(run.at >= since)
@@ -159,15 +154,48 @@ class HistoryRecords(Connections):
             names = {name for entry in medians.values() for name in entry}
             if any(entry.status == RunStatus.UNFINISHED for entry in runs):
                 names |= _metrics(connection, of_series, metric=metric, target=target)
-        zeros = {name: 0.0 for name in names if METRIC_UNITS.get(name, "s") != "s"}
-        return tuple(
-            HistoryPoint(at, name, values[name], unfinished=values is zeros, run=identifier)
-            for number, identifier, at, status in runs
-            if number not in repeated
-            for values in [zeros if status == RunStatus.UNFINISHED else medians.get(number, {})]
-            for name in sorted(names)
-            if name in values
+        return _points(
+            (
+                (id_, at, status == RunStatus.UNFINISHED, medians.get(number, {}))
+                for number, id_, at, status in runs
+                if number not in repeated
+            ),
+            names,
         )
+
+    def run_points(self, site: str, comparability: str, period: Period) -> tuple[RunPoint, ...]:
+        """Return the judged runs of a series in one period, by time."""
+        run = schema.run.c
+        assert period is not None  # a run without a time is in no history
+        within = _judged(site, comparability)
+        begin, end = bounds_of(period)
+        within += [run.at >= begin, run.at <= end]
+        query = _of_sites(
+            select(run.number, run.id, type_coerce(run.at, BigInteger), run.status), within
+        )
+        with self._reading() as connection:
+            runs = connection.execute(query.order_by(run.at, run.number)).all()
+            # Results that are stored twice have one begin, and so one period.
+            repeated = repeated_runs(
+                connection, site, comparability=comparability, since=begin, until=end
+            )
+            medians = _medians(connection, within, metric=None, target=None)
+        return tuple(
+            (id_, at_us, status == RunStatus.UNFINISHED, medians.get(number, {}))
+            for number, id_, at_us, status in runs
+            if number not in repeated
+        )
+
+    def joined_history(
+        self, site: str, comparability: str, runs: Sequence[RunPoint]
+    ) -> tuple[HistoryPoint, ...]:
+        """Return what `history` gives of all of a series, given its `run_points`, by time."""
+        names = {name for _, _, _, values in runs for name in values}
+        if any(unfinished for _, _, unfinished, _ in runs):
+            with self._reading() as connection:
+                names |= _requested(connection, _judged(site, comparability))
+        begun = ((id_, _EPOCH + timedelta(microseconds=at), *of) for id_, at, *of in runs)
+        return _points(begun, names)  # type: ignore[arg-type]
 
     def measures_targets(self, site: str, comparability: str) -> bool:
         """Return whether any run of a series has a figure of a single target."""
@@ -195,6 +223,38 @@ class HistoryRecords(Connections):
             return tuple((at, values) for at, values in connection.execute(query.order_by(run.at)))
 
 
+def _judged(site: str, comparability: str) -> list[ColumnElement[bool]]:
+    """Return the conditions on the runs of a series that are judged."""
+    run = schema.run.c
+    return [
+        schema.site.c.name == site,
+        run.comparability == comparability,
+        run.at.is_not(None),
+        run.status.in_([status.value for status in JUDGED]),
+    ]
+
+
+def _points(
+    runs: Iterable[tuple[str, datetime, bool, Mapping[str, float]]], names: Collection[str]
+) -> tuple[HistoryPoint, ...]:
+    """Return the points of runs: id, begin, whether it did not finish, median by metric.
+
+    Parameters
+    ----------
+    names
+        All metrics of the series.
+    """
+    zeros = {name: 0.0 for name in names if METRIC_UNITS.get(name, "s") != "s"}
+    ordered = sorted(names)
+    return tuple(
+        HistoryPoint(at, name, values[name], unfinished=unfinished, run=id_)
+        for id_, at, unfinished, medians in runs
+        for values in [zeros if unfinished else medians]
+        for name in ordered
+        if name in values
+    )
+
+
 def _metrics(
     connection: Connection, of_series: list[Any], *, metric: str | None, target: str | None
 ) -> set[str]:
@@ -217,9 +277,13 @@ def _metrics(
     wanted = of_runs(_of_sites(select(run.number), of_series))
     records = connection.execute(_of_sites(measured, of_series), execution_options=wanted)
     metrics = set(records.scalars())
-    if target is not None:
-        return metrics
+    return metrics if target is not None else metrics | _requested(connection, of_series)
+
+
+def _requested(connection: Connection, of_series: list[Any]) -> set[str]:
+    """Return the bandwidths that the runs of a series were asked to measure."""
     # One run speaks for all: those of one series were asked the same.
+    run = schema.run.c
     query = _of_sites(select(run.parameters), of_series).order_by(run.number).limit(1)
     parameters = connection.execute(query).scalar()
     requested = parameters.get(ASKED) if isinstance(parameters, dict) else None
@@ -227,7 +291,7 @@ def _metrics(
     bandwidths = {
         f"{access}_bandwidth" for access in (accesses if isinstance(accesses, list) else ())
     }
-    return metrics | (bandwidths & METRIC_UNITS.keys())
+    return bandwidths & METRIC_UNITS.keys()
 
 
 def _believed(target: str | None) -> list[Any]:
@@ -409,11 +473,23 @@ class ExplainingRecords(SnapshotRecords):
         Samples of single targets are left out, which `survey_frame` gives. A result that is stored
         under several ids is one run.
         """
+        return self._runs(site, None, until)
+
+    def runs_in(self, site: str, period: Period) -> Iterator[tuple[Run, str]]:
+        """Yield the runs of a period as `runs_between` does."""
+        if period is None:
+            return self._runs(site, None, None, schema.run.c.at.is_(None))
+        return self._runs(site, *bounds_of(period))
+
+    def _runs(
+        self, site: str, since: datetime | None, until: datetime | None, *within: Any
+    ) -> Iterator[tuple[Run, str]]:
         run = schema.run.c
-        query = of_site(select(run.number), schema.run, site).order_by(run.at, run.number)
+        query = of_site(select(run.number), schema.run, site).where(*within)
+        query = between(query, run.at, since, until).order_by(run.at, run.number)
         with self._reading() as connection:
-            wanted = connection.execute(between(query, run.at, None, until))
-            repeated = repeated_runs(connection, site, until=until)
+            wanted = connection.execute(query)
+            repeated = repeated_runs(connection, site, since=since, until=until)
             numbers = [number for number in wanted.scalars() if number not in repeated]
             for start in range(0, len(numbers), _AT_ONCE):
                 some = numbers[start : start + _AT_ONCE]
@@ -494,56 +570,3 @@ class ExplainingRecords(SnapshotRecords):
         with self._reading() as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None or row.judged_at is None else Judged(*row)
-
-
-@dataclass(frozen=True, slots=True)
-class SpaceAt:
-    """The fullness of a site at one time.
-
-    Attributes
-    ----------
-    fullest
-        Name and fullness of the fullest target.
-    """
-
-    at: datetime
-    used_bytes: float
-    available_bytes: float
-    fullest: tuple[str, float]
-
-    @property
-    def fullness(self) -> float:
-        """Used / (used + available)."""
-        return self.used_bytes / (self.used_bytes + self.available_bytes)
-
-
-_SPACE: Final = ("used_bytes", "available_bytes")
-
-
-def space_at(
-    store: Store, site: str, times: Sequence[datetime], target: str | None = None
-) -> tuple[SpaceAt, ...]:
-    """Return how full a site was, or one of its targets, in some snapshots, the oldest first."""
-    if not times:
-        return ()
-    import polars as pl
-
-    readings, _ = store.telemetry_frames(site, times, names=_SPACE, settings_at=(), target=target)
-    of_metadata = pl.col("kind").cast(pl.String).str.to_lowercase().is_in(["mdt", "mgt"])
-    number, name = pl.col("number"), pl.col("name").cast(pl.String)
-    used, left = pl.col("used_bytes"), pl.col("available_bytes")
-    space = (
-        readings.filter(pl.col("label").is_null() & number.is_not_null())
-        .filter(~of_metadata | (target is not None))
-        .group_by("at", pl.col("target").cast(pl.String), maintain_order=True)
-        .agg(number.filter(name == each).last().alias(each) for each in _SPACE)
-        .filter(used + left > 0)
-        .with_columns((used / (used + left)).alias("full"))
-        .sort("at", maintain_order=True)
-        .group_by("at", maintain_order=True)
-        .agg(pl.sum(*_SPACE), pl.col("target").get(pl.col("full").arg_max()), pl.max("full"))
-    )
-    return tuple(
-        SpaceAt(at, used_bytes, available_bytes, (target, full))
-        for at, used_bytes, available_bytes, target, full in space.rows()
-    )

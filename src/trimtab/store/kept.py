@@ -18,12 +18,13 @@ reading kept values. Drawings take longer, and are kept for every record.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from trimtab.base.code_version import source_digest
@@ -32,6 +33,7 @@ from trimtab.base.event import new_identifier
 from trimtab.base.plain import NotOfType, as_dict, as_list, as_text, packed, unpacked
 from trimtab.base.run import Run, RunStatus
 from trimtab.base.units import plural
+from trimtab.store.kept_period import KeptPeriods, RunPoint, Sums, in_order
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -226,29 +228,6 @@ class LeftOut:
     reason: str
 
 
-Sum = tuple[int, int]
-"""Number of rows, and the sum of their checksums."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Sums that differ if anything of a site has changed, also in place.
-
-    Attributes
-    ----------
-    runs
-        Sums of runs with their samples, by comparability.
-    slots
-        Sums by item.
-    tables
-        Sums of the other tables and of the site itself, by name.
-    """
-
-    runs: Mapping[str, Sum] = field(default_factory=dict)
-    slots: Mapping[str, Sum] = field(default_factory=dict)
-    tables: Mapping[str, Sum] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True)
 class Derived:
     """A value as bytes, and the digest of all that it was computed from."""
@@ -434,6 +413,7 @@ class Keeping:
     of_short: bool = False
     _read: dict[tuple[object, ...], Any] = field(default_factory=dict)
     _made: dict[str, tuple[RestsOn, str, bytes]] = field(default_factory=dict)
+    _fetched: dict[str, Derived | None] = field(default_factory=dict)
 
     def series(self) -> tuple[Series, ...]:
         """Return the series of the site, the longest first."""
@@ -443,7 +423,18 @@ class Keeping:
         """Return one point for each run and metric of a series of the site, by time."""
         name = series.comparability
         rows = [(name, self.sums.runs.get(name))]
+        if until is None and not self._is_short:
+            return self._once(None, rows, lambda: self._history(name))
         return self._once(until, rows, lambda: self.store.history(self.site, name, until=until))
+
+    def _history(self, name: str) -> tuple[HistoryPoint, ...]:
+        rests_on = lambda at: lambda sums: sums.runs_in.get((name, at))  # noqa: E731
+        periods = in_order(at for of, at in self.sums.runs_in if of == name and at is not None)
+        kind = tuple[RunPoint, ...]
+        points = KeptPeriods[kind](self, f"points of {name}", kind, rests_on, periods)
+        made = (self.store.run_points(self.site, name, period) for period in points.missing)
+        runs = chain.from_iterable(points.filled(made))
+        return self.store.joined_history(self.site, name, tuple(runs))
 
     def _once(self, noun: object, rows: Iterable[object], read: Callable[[], Value]) -> Value:
         key = self.store, self.site, noun, frozenset(rows)
@@ -495,8 +486,15 @@ class Keeping:
     def _is_short(self) -> bool:
         return not (self.of_short or is_long(self.sums))
 
+    def fetch(self, nouns: Sequence[str]) -> None:
+        """Read what is kept under many nouns at once."""
+        if not self._is_short:
+            self._fetched |= dict.fromkeys(nouns) | self.store.derived(self.site, *nouns)
+
     def _present(self, noun: str) -> Derived | None:
-        return None if self._is_short else self.store.derived(self.site, noun).get(noun)
+        if noun not in self._fetched and not self._is_short:
+            self.fetch([noun])
+        return self._fetched.get(noun)
 
     def note(self, noun: str, kind: Any, rests_on: RestsOn, value: Value) -> Value:
         """Have a value kept that was made of what this look found; return it as it is read back.

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     import polars as pl
     from sqlalchemy import Engine
 
+    from trimtab.store.store import Store
+
 
 _TRIED: Final = 4
 """Number of bases that a snapshot is compared with before it becomes one itself."""
@@ -454,3 +456,56 @@ def _restored(kept_text: str) -> str:
     text = restored(kept_text)
     # Bytes of a name that are no UTF-8 are lone surrogates in Python, and nothing in Arrow.
     return text if text.encode(errors="ignore").decode() == text else kept_text
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceAt:
+    """The fullness of a site at one time.
+
+    Attributes
+    ----------
+    fullest
+        Name and fullness of the fullest target.
+    """
+
+    at: datetime
+    used_bytes: float
+    available_bytes: float
+    fullest: tuple[str, float]
+
+    @property
+    def fullness(self) -> float:
+        """Used / (used + available)."""
+        return self.used_bytes / (self.used_bytes + self.available_bytes)
+
+
+_SPACE: Final = ("used_bytes", "available_bytes")
+
+
+def space_at(
+    store: Store, site: str, times: Sequence[datetime], target: str | None = None
+) -> tuple[SpaceAt, ...]:
+    """Return how full a site was, or one of its targets, in some snapshots, the oldest first."""
+    if not times:
+        return ()
+    import polars as pl
+
+    readings, _ = store.telemetry_frames(site, times, names=_SPACE, settings_at=(), target=target)
+    of_metadata = pl.col("kind").cast(pl.String).str.to_lowercase().is_in(["mdt", "mgt"])
+    number, name = pl.col("number"), pl.col("name").cast(pl.String)
+    used, left = pl.col("used_bytes"), pl.col("available_bytes")
+    space = (
+        readings.filter(pl.col("label").is_null() & number.is_not_null())
+        .filter(~of_metadata | (target is not None))
+        .group_by("at", pl.col("target").cast(pl.String), maintain_order=True)
+        .agg(number.filter(name == each).last().alias(each) for each in _SPACE)
+        .filter(used + left > 0)
+        .with_columns((used / (used + left)).alias("full"))
+        .sort("at", maintain_order=True)
+        .group_by("at", maintain_order=True)
+        .agg(pl.sum(*_SPACE), pl.col("target").get(pl.col("full").arg_max()), pl.max("full"))
+    )
+    return tuple(
+        SpaceAt(at, used_bytes, available_bytes, (target, full))
+        for at, used_bytes, available_bytes, target, full in space.rows()
+    )

@@ -8,10 +8,11 @@ and actions.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Self
 
 from sqlalchemy import (
@@ -32,7 +33,7 @@ from sqlalchemy.exc import IntegrityError
 from trimtab.base.action import INTERRUPTED
 from trimtab.base.error import UnreadableError, UsageError
 from trimtab.base.event import Event, EventKind
-from trimtab.base.run import RawOutput, Run
+from trimtab.base.run import RawOutput, Run, grouped
 from trimtab.store import checksum, schema
 from trimtab.store.checksum import UNCHECKED
 from trimtab.store.connection import (
@@ -43,6 +44,7 @@ from trimtab.store.connection import (
     insert_runs,
     of_site,
     outputs_of,
+    period_of,
     row_of,
     runs_beginning,
     runs_query,
@@ -60,10 +62,9 @@ from trimtab.store.kept import (
     KeptOutput,
     KeptResult,
     KeptSite,
-    Sum,
-    Sums,
     value_of,
 )
+from trimtab.store.kept_period import Sum, Sums
 from trimtab.store.ledger import ActingRecords, AlertRecords
 from trimtab.store.location import Answers, locate
 from trimtab.store.maintenance import CopyRecords, Pruned, StoreCheck, check, prune_some
@@ -75,7 +76,7 @@ class DerivedRecords(Connections):
 
     def sums(self, site: str) -> Sums:
         """Return sums of the checksums of a site's rows; no value is read, so none is checked."""
-        others = (schema.snapshot, schema.event, schema.incident, schema.action, schema.result)
+        others = (schema.event, schema.incident, schema.action, schema.result, schema.alert)
         place = schema.site.c
         with self._reading() as connection:
             connection.execution_options(**UNCHECKED)
@@ -83,13 +84,22 @@ class DerivedRecords(Connections):
             total = connection.execute(of_place).scalar()
             if total is None:
                 return Sums()
-            tables = {"site": (1, int(total))}
-            for table in (*others, schema.alert):
-                tables |= _summed(connection, table, site)
+            tables = {each.name: dict(_summed(connection, each, site))[()] for each in others}
+            tables["site"] = (1, int(total))
+            run, slot, snapshot = schema.run, schema.slot, schema.snapshot
+            runs = dict(_summed(connection, run, site, run.c.comparability, period_of(run)))
+            slots = _summed(connection, slot, site, slot.c.item)
+            snapshots = {
+                at: of for (at,), of in _summed(connection, snapshot, site, period_of(snapshot))
+            }
+            tables[snapshot.name] = _total(snapshots.values())
+            of_series = grouped(runs, itemgetter(0)).items()
             return Sums(
-                _summed(connection, schema.run, site, schema.run.c.comparability),
-                _summed(connection, schema.slot, site, schema.slot.c.item),
+                {name: _total(runs[key] for key in keys) for name, keys in of_series},
+                {item: sum_ for (item,), sum_ in slots},
                 tables,
+                runs,
+                snapshots,
             )
 
     def derived(self, site: str, *nouns: str) -> dict[str, Derived]:
@@ -141,11 +151,17 @@ class DerivedRecords(Connections):
 
 
 def _summed(
-    connection: Connection, table: Table, site: str, *by: ColumnElement[str]
-) -> dict[str, Sum]:
+    connection: Connection, table: Table, site: str, *by: ColumnElement[Any]
+) -> Iterator[tuple[tuple[Any, ...], Sum]]:
+    """Yield the groups of a table's rows, each with its sum."""
     query = of_site(select(*by, func.count(), func.sum(table.c.checksum)), table, site)
-    records = connection.execute(query.group_by(*by))
-    return {row[0] if by else table.name: (row[-2], int(row[-1] or 0)) for row in records}
+    for *key, count, total in connection.execute(query.group_by(*by)):
+        yield tuple(key), (count, int(total or 0))
+
+
+def _total(sums: Iterable[Sum]) -> Sum:
+    parts = [*sums]
+    return sum(count for count, _ in parts), sum(total for _, total in parts)
 
 
 def _is_sound(row: Mapping[Any, Any]) -> bool:

@@ -266,7 +266,7 @@ class IncidentWatch:
 
     def _bad_checksums(self) -> bool:
         """Report at once transfers with a bad checksum since the previous snapshot."""
-        from trimtab.probe.incident_question import StoreTelemetry
+        from trimtab.probe.bad_checksums import bad_checksums
 
         since = self._snapshots_until or self._clock() - LOOK_AGAIN
         times = self._store.snapshot_times(self._site.name, since=since)
@@ -274,8 +274,7 @@ class IncidentWatch:
             return False
         # Include the last snapshot examined: growth counts from there.
         self._snapshots_until = times[-1]
-        telemetry = StoreTelemetry(self._store, self._site.name)
-        bad = telemetry.bad_checksums(times[0], times[-1])
+        bad = bad_checksums(self._store, self._site.name, times[0], times[-1])
         for transfer in bad:
             at = transfer.at.isoformat()
             extra = fields(where=transfer.where, count=transfer.count, at=at)

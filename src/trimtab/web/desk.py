@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from trimtab.base.series import SeriesJudgement
     from trimtab.explain.status import SiteState, Status
     from trimtab.probe.site_judgement import JudgedSite
-    from trimtab.store.kept import KeptIncident, KeptSite, Results, ResultValue, Sums
+    from trimtab.store.kept import KeptIncident, KeptSite, Results, ResultValue
+    from trimtab.store.kept_period import Sums
     from trimtab.store.store import Store
 
 Value = TypeVar("Value")

@@ -45,7 +45,7 @@ from trimtab.show.chart import (
     value_axis,
     value_scale,
 )
-from trimtab.store.history import space_at
+from trimtab.store.snapshot_record import space_at
 from trimtab.web import page_series
 from trimtab.web.page_series import frame_of_runs
 

@@ -30,9 +30,10 @@ from trimtab.base.incident import Explanation
 from trimtab.base.plain import as_dict, as_list
 from trimtab.base.snapshot import HostSnapshot, Reading, Snapshot
 from trimtab.probe import incident_search
+from trimtab.probe.bad_checksums import bad_checksums
 from trimtab.probe.import_result import ImportTerms
 from trimtab.probe.importer import import_files
-from trimtab.probe.incident_question import FactsQuestion, StoreTelemetry
+from trimtab.probe.incident_question import FactsQuestion, jobs_of
 from trimtab.probe.incident_search import Explained, explain_at, search
 from trimtab.site.place import Place
 from trimtab.store.kept import KeptIncident
@@ -101,12 +102,13 @@ def test_the_hours_of_an_imported_table_are_known(store: Store) -> None:
     (run,) = store.runs(site="s")
     running = as_list(as_dict(run.parameters["told"])["running_jobs"])
     url = store.location.url
-    facts, profiles, jobs = FactsQuestion(url, "s", None).answer()
-    assert (facts, profiles) == ((), ())
+    facts = FactsQuestion(url, "s").answer()
+    assert [(each.runs, each.profiles) for each in facts] == [((), ())]
+    jobs = jobs_of(facts)
     assert jobs.height == len(running) > 12
     assert jobs["jobs"].to_list() == running
     until = datetime(2026, 3, 4, 6, tzinfo=UTC)
-    _, _, earlier = FactsQuestion(url, "s", until).answer()
+    earlier = jobs_of(FactsQuestion(url, "s", until).answer())
     assert 0 < earlier.height < jobs.height
     assert all(at < until for at in earlier["at"])
 
@@ -131,7 +133,7 @@ def keep_counts(store: Store, counts: dict[str, list[int | None]]) -> None:
 
 
 def grew(store: Store) -> list[tuple[str, float, int]]:
-    found = StoreTelemetry(store, "world").bad_checksums(FIRST, FIRST + 99 * HOURS_A_DAY * HOUR)
+    found = bad_checksums(store, "world", FIRST, FIRST + 99 * HOURS_A_DAY * HOUR)
     return [(one.where, (one.at - FIRST) / HOUR, one.count) for one in found]
 
 
