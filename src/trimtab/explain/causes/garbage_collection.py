@@ -8,11 +8,12 @@ away with a trim; the allocator's route is the opposite in every respect [S10].
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
 
-from trimtab.base.incident import Against, Evidence, Route
+from trimtab.base.incident import Against, Evidence, Found, Route
 from trimtab.base.units import format_percent
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.evidence import (
@@ -65,10 +66,15 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     on_disks = disks(context)
     if on_disks is not None:
         return (on_disks,)
+    amplified = _amplified(context, seen)
+    recovered = recovery_evidence(context, speaks_for=True)
+    if recovered.found is Found.AGAINST and amplified[0].found is Found.FOR:
+        # The drives went on collecting: such a trim could restore no speed.
+        recovered = replace(recovered, found=Found.NEUTRAL, weight=0.0, against=None)
     return (
-        *_amplified(context, seen),
+        *amplified,
         latency_tail(context),
-        recovery_evidence(context, speaks_for=True),
+        recovered,
         _full(seen),
         _no_cpu(seen),
         _no_loops(context, seen),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Final
 
 import polars as pl
 
 from trimtab.base.error import Message
 from trimtab.base.event import EventKind
-from trimtab.base.incident import Against, Evidence, Route, Shape
+from trimtab.base.incident import Against, Evidence, Found, Route, Shape
 from trimtab.base.snapshot import CONNECTED, INACTIVE
 from trimtab.base.units import format_percent
-from trimtab.explain.breadth import breadth, survey_view
+from trimtab.explain.breadth import Breadth, breadth, survey_view
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     flags,
@@ -37,11 +38,14 @@ from trimtab.explain.telemetry_frame import OSTS, Observations, observe
 _NOTHING: Final = 0.1
 """Share of the median target of the same survey. NERSC's slow OSTs lost 25 to 50 %; the failed one,
 and 260 MB/s of 15.1 GB/s, are under 2 % [S1, III and IV.B]."""
+_CRAWLS: Final = 0.25
+"""A rebuild or a full target leaves more: below it a target as good as failed, though it answers."""
 _WELL: Final = 0.5
-_NO_TRAFFIC: Final = 0.05
+_NO_TRAFFIC: Final = 0.5
+"""Share of its usual part of the traffic. A slow target serves what it is asked for, only later;
+snapshots hours apart add hours before it failed."""
 _BUSY: Final = 0.3
-"""Shares of the median target's traffic: below the first it is silent, above the second it
-served."""
+"""Share of the median target's traffic above which it served."""
 _DEVICE_ERRORS: Final = 0.9
 """Eight to one for EIO or EROFS: a client that was evicted reports them, too. By themselves they
 name no cause."""
@@ -116,6 +120,15 @@ def _surveyed(context: Context) -> Evidence:
             targets=silent,
             throughout=not is_new,
         )
+    crawling = sorted(
+        name for name, value in lowest.items() if value < _CRAWLS <= before.get(name, 0.0) / 2
+    )
+    if crawling:
+        text = f"{named(crawling)} at {format_percent(min(lowest.values()), 0)} of the median"
+        return sign.weighed(
+            f"{text} target in a survey", 1.0, code="survey-crawled", value=min(lowest.values()),
+            reference=min(before[name] for name in crawling), targets=crawling,
+        )  # fmt: skip
     if lacking and len(lacking) <= len(before) / 4:
         text = f"{named(lacking)} missing from the surveys of the bad hours; the others are present"
         return sign.weighed(text, 0.8, code="survey-missing", targets=lacking, unit=None)
@@ -141,12 +154,15 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
         rates, source = seen.rates("bytes_written_total", kinds=OSTS), "bytes_written_total"
     closed = seen.values("create_enabled", kinds=OSTS).filter(value=0)
     rates = rates.join(closed.select("at", "target"), on=["at", "target"], how="anti")
+    if source == "client_bytes_written_total":
+        rates = _without_probes(context, rates)
     middle = pl.median("value").over("at")
     relative = rates.filter((middle > 0) & (pl.len().over("at") >= 3)).with_columns(
         value=pl.col("value") / middle
     )
     usual = relative.filter(~pl.col("bad")).group_by("target").agg(usual=pl.median("value"))
     known = relative.join(usual, on="target").filter(pl.col("usual") >= _BUSY)
+    known = known.with_columns(pl.col("value") / pl.col("usual"))
     if not known.filter("bad").height:
         why = seen.why_not("client_bytes_written_total", "bytes_written_total", kinds=OSTS)
         return (sign.not_available(why, source=source),)
@@ -164,6 +180,29 @@ def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
         sign.of(contrast, subject=subject, targets=names, source=source),
         timing(context, idle, subject, view=View.TRAFFIC),
     )
+
+
+def _without_probes(context: Context, rates: pl.DataFrame) -> pl.DataFrame:
+    """Return rates without what probes wrote: as much to every target, even to one that crawls."""
+    runs = [
+        (run.at, run.until, run.bytes_written / (run.until - run.at).total_seconds())
+        for run in context.runs
+        if run.until is not None and run.until > run.at and run.bytes_written
+    ]
+    own: dict[datetime, float] = {}
+    for end, seconds in rates.select("at", "seconds").unique("at").iter_rows():
+        begin = end - timedelta(seconds=seconds)
+        parts = [
+            (min(until, end) - max(at, begin)).total_seconds() * rate
+            for at, until, rate in runs
+            if at < end and until > begin
+        ]
+        own[end] = sum(parts) / seconds
+    if not own:
+        return rates
+    probes = pl.col("at").replace_strict(own, return_dtype=pl.Float64)
+    others = pl.col("value") - probes / pl.len().over("at")
+    return rates.with_columns(value=others.clip(lower_bound=0.0))
 
 
 def _connection(seen: Observations) -> Evidence:
@@ -206,7 +245,7 @@ def _in_snapshots(seen: Observations) -> Evidence:
 
 
 def _errors(seen: Observations) -> Evidence:
-    """Return whether a target reported errors: then it failed, but not silently."""
+    """Return whether a target reported errors: it failed, though not silently."""
     subject = "file system errors or a read-only target"
     sign = Sign(
         "errors-reported",
@@ -225,9 +264,11 @@ def _errors(seen: Observations) -> Evidence:
         return sign.not_available(seen.why_not("errors_total", "read_only", kinds=OSTS))
     names = targets_of(frame)
     contrast = presence(frame, absent=0.0)
-    half = contrast.weight / 2 if len(names) <= 2 else 0.0  # many read-only targets: a policy
+    # A target turns read-only when its file system fails, many do by a policy.
+    share = 1.0 if set(names) <= set(targets_of(fresh(read_only))) else 0.5
+    weight = share * contrast.weight if len(names) <= 2 else 0.0
     who = f" ({named(names)})" if names else ": none; a silent failure reports none"
-    return sign.counted(f"{subject}{who}", half, contrast, targets=names, at=contrast.at)
+    return sign.counted(f"{subject}{who}", weight, contrast, targets=names, at=contrast.at)
 
 
 def _runs(context: Context) -> Evidence:
@@ -271,10 +312,12 @@ TARGET_SILENT: Final = Cause(
     acts_on=always_at("target"),
     signs=(
         "survey-silent",
+        "survey-crawled",
         "survey-missing",
         "idle-while-busy",
         "connection-lost",
         "snapshot-missing",
+        "errors-reported",
         "event-logged",
     ),
     measurement=(
@@ -434,16 +477,19 @@ def assess_array_degraded(context: Context) -> tuple[Evidence, ...]:
     failed = failed_with(
         context, NO_DEVICE, "errors of a device", code="runs-with-io-error", most=_DEVICE_ERRORS
     )
+    around = breadth(context)
+    errors = _media_errors(seen, around)
     if degraded.filter("bad").is_empty():
         why = seen.why_not("degraded")
         missing = (_DEGRADED_IN_TIME.not_available(why), _DEGRADED_BETWEEN.not_available(why))
-        return (*missing, rebuild, _media_errors(seen), failed)
+        return (*missing, rebuild, *errors, failed)
     names = targets_of(degraded)
-    around = breadth(context)
-    number = expected(float(len(names)), 0.5, over=0.5, under=-0.3)
-    apart = between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8)
+    # A drive that fails slowly is still a part of its array, which then is not degraded.
+    whole = 0.0 if errors[1].found is Found.FOR else 1.0
+    number = expected(float(len(names)), 0.5, over=0.5, under=-0.3 * whole)
+    apart = between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8 * whole)
     return (
-        *in_place(context, degraded, _DEGRADED_IN_TIME, names, absent=-1.5),
+        *in_place(context, degraded, _DEGRADED_IN_TIME, names, absent=-1.5 * whole),
         Sign(
             "degraded-expected",
             Route.EXPECTED,
@@ -453,7 +499,7 @@ def assess_array_degraded(context: Context) -> tuple[Evidence, ...]:
         _DEGRADED_BETWEEN.of(apart, unit="1", source="degraded", targets=names),
         _only_it(names, around.slow if around.explains else (), degraded),
         rebuild,
-        _media_errors(seen),
+        *errors,
         failed,
     )
 
@@ -473,20 +519,40 @@ def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFra
     )  # fmt: skip
 
 
-def _media_errors(seen: Observations) -> Evidence:
-    """Return whether drives counted media errors: such a drive is about to leave its array."""
+_MEDIA_ERRORS: Final = "drive_media_errors_total"
+_ERRORS_BETWEEN: Final = Sign(
+    "media-errors-between-targets",
+    Route.TARGETS,
+    "new media errors among slow and fast targets",
+    source=_MEDIA_ERRORS,
+    unit="1",
+    view=View.DRIVES,
+)
+
+
+def _media_errors(seen: Observations, around: Breadth) -> tuple[Evidence, Evidence]:
+    """Return whether drives counted media errors, and whether those of the slow targets did.
+
+    Such a drive is about to leave its array. Drives of sound targets count some, too.
+    """
     subject = "media errors of drives"
-    sign = Sign("media-errors", Route.TIME, subject, unit="1", view=View.DRIVES)
-    source = "drive_media_errors_total"
+    sign = Sign(
+        "media-errors", Route.TIME, subject, source=_MEDIA_ERRORS, unit="1", view=View.DRIVES
+    )
     # Summed over a target's drives: thousands of single drives would cost more.
-    errors = grown(seen.values(source))
+    errors = grown(seen.values(_MEDIA_ERRORS))
     if errors.filter("bad").is_empty():
-        return sign.not_available(seen.why_not(source), source=source)
+        why = seen.why_not(_MEDIA_ERRORS)
+        return sign.not_available(why), _ERRORS_BETWEEN.not_available(why)
     names = targets_of(errors)
     contrast = presence(errors, absent=0.0)
     who = f" below {named(names)}" if names else ": none"
     text, weight = f"{subject}{who}", min(0.4, contrast.weight)
-    return sign.counted(text, weight, contrast, targets=names, at=contrast.at, source=source)
+    between = between_targets(errors, around, by=0.5, present_from=0.5, absent=0.0)
+    return (
+        sign.counted(text, weight, contrast, targets=names, at=contrast.at),
+        _ERRORS_BETWEEN.of(between, targets=sorted(set(names) & set(around.slow))),
+    )
 
 
 ARRAY_DEGRADED: Final = Cause(
@@ -496,7 +562,13 @@ ARRAY_DEGRADED: Final = Cause(
     assess=assess_array_degraded,
     acts_on=always_at("drive"),
     slows_metadata=False,
-    signs=("degraded-in-time", "degraded-between-targets", "media-errors", "event-logged"),
+    signs=(
+        "degraded-in-time",
+        "degraded-between-targets",
+        "media-errors",
+        "media-errors-between-targets",
+        "event-logged",
+    ),
     measurement=(
         "Measure the target of the degraded array beside its neighbours now and again after the "
         "rebuild."
