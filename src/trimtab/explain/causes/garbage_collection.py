@@ -13,6 +13,7 @@ from typing import Final
 
 import polars as pl
 
+from trimtab.base.error import Message
 from trimtab.base.incident import Against, Evidence, Found, Route
 from trimtab.base.units import format_percent
 from trimtab.explain.breadth import breadth
@@ -30,7 +31,7 @@ from trimtab.explain.causes.server_load import (
     cpu_up,
     per_request,
 )
-from trimtab.explain.causes.trim_history import recovery_evidence
+from trimtab.explain.causes.trim_history import recovery, recovery_evidence
 from trimtab.explain.context import Cause, Context, always_at
 from trimtab.explain.contrast import Sign, between_targets, expected, in_time
 from trimtab.explain.drive_finding import AMPLIFICATION_LIMIT
@@ -66,13 +67,11 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     on_disks = disks(context)
     if on_disks is not None:
         return (on_disks,)
-    amplified = _amplified(context, seen)
     recovered = recovery_evidence(context, speaks_for=True)
-    if recovered.found is Found.AGAINST and amplified[0].found is Found.FOR:
-        # The drives went on collecting: such a trim could restore no speed.
+    if recovered.found is Found.AGAINST and _went_on(context, seen):
         recovered = replace(recovered, found=Found.NEUTRAL, weight=0.0, against=None)
     return (
-        *amplified,
+        *_amplified(context, seen),
         latency_tail(context),
         recovered,
         _full(seen),
@@ -80,6 +79,20 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         _no_loops(context, seen),
         writes_and_reads(context),
     )
+
+
+def _went_on(context: Context, seen: Observations) -> bool:
+    """Return whether drives wrote as much more after the last trim as before it.
+
+    Where users overwrite in small pieces, a trim frees little: it restores neither.
+    """
+    recovered = recovery(context)
+    if isinstance(recovered, Message):
+        return False
+    figures = seen.write_amplification()
+    after = figures.filter(pl.col("bad") & (pl.col("at") > recovered.last.end))["value"].median()
+    usual = figures.filter(~pl.col("bad"))["value"].median()
+    return isinstance(after, float) and isinstance(usual, float) and after >= _MORE * usual
 
 
 def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+import math
 from typing import Final
 
 import polars as pl
@@ -25,11 +25,11 @@ from trimtab.explain.causes.evidence import (
     of_incident,
     surveyed,
     targets_of,
-    timing,
     unfinished_share,
     with_names,
 )
 from trimtab.explain.causes.failed_runs import NO_CONNECTION, NO_DEVICE, failed_with
+from trimtab.explain.causes.target_traffic import idle_while_busy
 from trimtab.explain.context import Cause, Context, always_at
 from trimtab.explain.contrast import Sign, between_targets, expected, presence
 from trimtab.explain.sight import View
@@ -39,13 +39,8 @@ _NOTHING: Final = 0.1
 """Share of the median target of the same survey. NERSC's slow OSTs lost 25 to 50 %; the failed one,
 and 260 MB/s of 15.1 GB/s, are under 2 % [S1, III and IV.B]."""
 _CRAWLS: Final = 0.25
-"""A rebuild or a full target leaves more: below it a target as good as failed, though it answers."""
+"""A rebuild or a full target leaves more: one below it has as good as failed."""
 _WELL: Final = 0.5
-_NO_TRAFFIC: Final = 0.5
-"""Share of its usual part of the traffic. A slow target serves what it is asked for, only later;
-snapshots hours apart add hours before it failed."""
-_BUSY: Final = 0.3
-"""Share of the median target's traffic above which it served."""
 _DEVICE_ERRORS: Final = 0.9
 """Eight to one for EIO or EROFS: a client that was evicted reports them, too. By themselves they
 name no cause."""
@@ -66,7 +61,7 @@ def assess_target_silent(context: Context) -> tuple[Evidence, ...]:
     seen = observe(context)
     return (
         _surveyed(context),
-        *_traffic(context, seen),
+        *idle_while_busy(context, seen),
         _connection(seen),
         _in_snapshots(seen),
         _errors(seen),
@@ -139,70 +134,6 @@ def _surveyed(context: Context) -> Evidence:
 
 def _lowest(rows: pl.DataFrame) -> dict[str, float]:
     return dict(rows.group_by("target").agg(pl.min("relative")).iter_rows())
-
-
-def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
-    """Return whether a target served nothing while others were busy, and since when.
-
-    Leaves out targets that accept no new files: they serve little for that reason.
-    """
-    subject = "a target without traffic while others are busy"
-    sign = Sign("idle-while-busy", Route.TARGETS, subject, unit="1", view=View.TRAFFIC)
-    rates = seen.rates("client_bytes_written_total", kinds=OSTS)
-    source = "client_bytes_written_total"
-    if not rates.filter("bad").height:
-        rates, source = seen.rates("bytes_written_total", kinds=OSTS), "bytes_written_total"
-    closed = seen.values("create_enabled", kinds=OSTS).filter(value=0)
-    rates = rates.join(closed.select("at", "target"), on=["at", "target"], how="anti")
-    if source == "client_bytes_written_total":
-        rates = _without_probes(context, rates)
-    middle = pl.median("value").over("at")
-    relative = rates.filter((middle > 0) & (pl.len().over("at") >= 3)).with_columns(
-        value=pl.col("value") / middle
-    )
-    usual = relative.filter(~pl.col("bad")).group_by("target").agg(usual=pl.median("value"))
-    known = relative.join(usual, on="target").filter(pl.col("usual") >= _BUSY)
-    known = known.with_columns(pl.col("value") / pl.col("usual"))
-    if not known.filter("bad").height:
-        why = seen.why_not("client_bytes_written_total", "bytes_written_total", kinds=OSTS)
-        return (sign.not_available(why, source=source),)
-    idle = flags(known, pl.col("value") < _NO_TRAFFIC)
-    names = targets_of(idle)
-    few = len(names) <= max(1, usual.height / 4)
-    contrast = presence(idle, absent=-0.8) if few else None
-    if contrast is None:
-        text = (
-            f"{len(names)} of {usual.height} targets had hours without traffic, no single one alone"
-        )
-        return (sign.weighed(text, 0.0, code="idle-many", targets=names, source=source, unit=None),)
-    subject = with_names(subject, names)
-    return (
-        sign.of(contrast, subject=subject, targets=names, source=source),
-        timing(context, idle, subject, view=View.TRAFFIC),
-    )
-
-
-def _without_probes(context: Context, rates: pl.DataFrame) -> pl.DataFrame:
-    """Return rates without what probes wrote: as much to every target, even to one that crawls."""
-    runs = [
-        (run.at, run.until, run.bytes_written / (run.until - run.at).total_seconds())
-        for run in context.runs
-        if run.until is not None and run.until > run.at and run.bytes_written
-    ]
-    own: dict[datetime, float] = {}
-    for end, seconds in rates.select("at", "seconds").unique("at").iter_rows():
-        begin = end - timedelta(seconds=seconds)
-        parts = [
-            (min(until, end) - max(at, begin)).total_seconds() * rate
-            for at, until, rate in runs
-            if at < end and until > begin
-        ]
-        own[end] = sum(parts) / seconds
-    if not own:
-        return rates
-    probes = pl.col("at").replace_strict(own, return_dtype=pl.Float64)
-    others = pl.col("value") - probes / pl.len().over("at")
-    return rates.with_columns(value=others.clip(lower_bound=0.0))
 
 
 def _connection(seen: Observations) -> Evidence:
@@ -523,11 +454,12 @@ _MEDIA_ERRORS: Final = "drive_media_errors_total"
 _ERRORS_BETWEEN: Final = Sign(
     "media-errors-between-targets",
     Route.TARGETS,
-    "new media errors among slow and fast targets",
+    "targets with new media errors",
     source=_MEDIA_ERRORS,
-    unit="1",
     view=View.DRIVES,
 )
+_ERRORS_SHARE: Final = 0.7
+"""Of the log odds, as of ranks: that the one with errors is the slow one occurs by chance, too."""
 
 
 def _media_errors(seen: Observations, around: Breadth) -> tuple[Evidence, Evidence]:
@@ -548,11 +480,31 @@ def _media_errors(seen: Observations, around: Breadth) -> tuple[Evidence, Eviden
     contrast = presence(errors, absent=0.0)
     who = f" below {named(names)}" if names else ": none"
     text, weight = f"{subject}{who}", min(0.4, contrast.weight)
-    between = between_targets(errors, around, by=0.5, present_from=0.5, absent=0.0)
     return (
         sign.counted(text, weight, contrast, targets=names, at=contrast.at),
-        _ERRORS_BETWEEN.of(between, targets=sorted(set(names) & set(around.slow))),
+        _errors_between(frozenset(names), around),
     )
+
+
+def _errors_between(names: frozenset[str], around: Breadth) -> Evidence:
+    """Return whether slow targets count media errors more often than fast ones.
+
+    One failing drive makes one target slow; others may be slow besides, for another reason. Rates
+    are smoothed by half a target, so that one slow target among many fast ones weighs about 1.
+    """
+    if not around.slow or not around.fast:
+        return _ERRORS_BETWEEN.not_available(around.reason)
+    slow, fast = (sorted(names.intersection(side)) for side in (around.slow, around.fast))
+    text = (
+        f"{_ERRORS_BETWEEN.subject}: {len(slow)} of {len(around.slow)} slow, "
+        f"{len(fast)} of {len(around.fast)} fast"
+    )
+    rates = [
+        (len(having) + 0.5) / (len(side) + 1)
+        for having, side in ((slow, around.slow), (fast, around.fast))
+    ]
+    weight = max(0.0, _ERRORS_SHARE * math.log10(rates[0] / rates[1])) if slow else 0.0
+    return _ERRORS_BETWEEN.weighed(text, weight, targets=slow)
 
 
 ARRAY_DEGRADED: Final = Cause(
