@@ -107,13 +107,12 @@ def _selftest(context: Context) -> Evidence:
         return sign.missing("no-selftest", "LNet selftest did not run in these hours", source=None)
     # Either direction: a link may be slow in only one.
     contrast = in_time(frame, worse="lower", ratio=_SLOWER, absent=_SELFTEST_WELL, over="min")
-    if contrast.weight > 0 and contrast.value is not None and not _is_beyond(frame, contrast):
-        return sign.counted(f"{subject}: {contrast.in_words('1')}", 0.0, contrast)
     if contrast.weight < _SELFTEST_OF_MANY and not _would_show(context, frame):
         text = f"{subject}: {contrast.in_words('1')}; one server in trouble would hardly show"
         return sign.counted(text, _SELFTEST_OF_MANY, contrast)
-    if contrast.weight > 0 and contrast.value is not None:
-        # One run in the bad hours is no accident: results repeat within a few per cent.
+    if contrast.weight > 0 and contrast.value is not None and _is_beyond(frame, contrast):
+        # One run in the bad hours is no accident: results repeat within a few per cent. Where
+        # they do not, their ranks alone count.
         lost = (1 - contrast.value) / 0.1
         text = f"{subject}: {contrast.in_words('1')}"
         weight = contrast.weight + min(0.9, 0.3 * lost)

@@ -63,7 +63,8 @@ class Dose:
     sizes
         In multiples of its capacity, at the end of the bad stretch.
     before
-        The same at the middle of the good stretch, since the trim that was the latest then.
+        The same when it was first known in the good stretch, since the trim that was the latest
+        then: erased blocks run out over days, so late in it the incident may be on its way.
     trimmed
         Last trim; ``None`` if none is known, and the dose is then a lower bound.
     """
@@ -100,19 +101,18 @@ def doses(
         return targets
     bad, good = seen.times(bad=True), seen.times(bad=False)
     now = bad[-1] if bad else context.end
-    then = good[len(good) // 2] if good else None
-    by_target = {name: _dose_at(target, now, then) for name, target in targets.items()}
+    by_target = {name: _dose_at(target, now, good) for name, target in targets.items()}
     known = {name: dose for name, dose in by_target.items() if dose is not None}
     return known or Message(
         "trims-unknown", "log book, timer and discards show no trim and could not have shown one"
     )
 
 
-def _dose_at(target: _Target, now: datetime, then: datetime | None) -> Dose | None:
+def _dose_at(target: _Target, now: datetime, good: Sequence[datetime]) -> Dose | None:
     last = _last(target.trims, now)
     if last is not None:
-        earlier = None if then is None else _last(target.trims, then)
-        before = None if earlier is None or then is None else _since(target, earlier, then)
+        known = ((_last(target.trims, then), then) for then in good)
+        before = next((_since(target, at, then) for at, then in known if at is not None), None)
         return Dose(_since(target, last, now), before, last)
     if target.discarded is not None:
         least = _since(target, target.seen_from, now)
@@ -124,8 +124,8 @@ def _dose_at(target: _Target, now: datetime, then: datetime | None) -> Dose | No
         least = _since(target, now - _LOG_REACHES, now)
     else:
         return None
-    span = 0.0 if then is None else _since(target, then, now)
-    return Dose(least, None if then is None else max(0.0, least - span), None)
+    span = _since(target, good[0], now) if good else 0.0
+    return Dose(least, max(0.0, least - span) if good else None, None)
 
 
 def _last(times: Sequence[datetime], now: datetime) -> datetime | None:
