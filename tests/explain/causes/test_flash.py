@@ -309,6 +309,24 @@ def test_overdue_trims_in_a_drift_that_a_trim_ends() -> None:
     shows(OVERDUE, of, "trim-recovery", Found.FOR, value=1.0)
 
 
+def test_a_trim_that_ended_it_does_not_hide_the_dose() -> None:
+    rate = counter("bytes_written_total", 0.4 * SIZE / DAY)
+    of = sound(rate, events=[*_trimmed(13), trim(10)], writes=0.88, of=DRIFT)
+    assert _dose(of).value == pytest.approx(0.4 * (13 + 10 / 24), rel=0.01)
+    # Nightly trims leave what a day writes.
+    nightly = [*_trimmed(1), *[trim(hours) for hours in (0.5, 8)]]
+    assert _dose(sound(rate, events=nightly, of=DRIFT)).value == pytest.approx(0.4, rel=0.1)
+
+
+def test_trims_that_stopped_in_the_good_hours_are_no_standing_condition() -> None:
+    """Erased blocks run out over days: the hours before the onset were on the way."""
+    heavy = counter("bytes_written_total", 4.0 * SIZE / DAY)
+    stopped = [event(EventKind.TRIM, START + hours * HOUR, "timer") for hours in (-21, -9, 3)]
+    of = sound(heavy, events=stopped, writes=0.88, of=DRIFT)
+    shows(OVERDUE, of, "trim-dose-in-time", Found.FOR, value=4 * 56 / 24, reference=1.5)
+    assert not _dose(of).throughout
+
+
 def test_trim_dose_in_time() -> None:
     # A dose that was as large before is a standing condition.
     assert _dose(sound(events=_trimmed(70))).throughout

@@ -16,7 +16,7 @@ gradually and makes no dips.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -61,12 +61,12 @@ class Dose:
     Attributes
     ----------
     sizes
-        In multiples of its capacity, at the end of the bad stretch.
+        In multiples of its capacity, the most in the bad stretch: a trim may have ended it.
     before
         The same when it was first known in the good stretch, since the trim that was the latest
         then: erased blocks run out over days, so late in it the incident may be on its way.
     trimmed
-        Last trim; ``None`` if none is known, and the dose is then a lower bound.
+        The trim since which; ``None`` if none is known, and the dose is then a lower bound.
     """
 
     sizes: float
@@ -101,19 +101,26 @@ def doses(
         return targets
     bad, good = seen.times(bad=True), seen.times(bad=False)
     now = bad[-1] if bad else context.end
-    by_target = {name: _dose_at(target, now, good) for name, target in targets.items()}
+    begun = min((window.from_ for window in context.bad), default=now)
+    by_target = {name: _dose_at(target, (begun, now), good) for name, target in targets.items()}
     known = {name: dose for name, dose in by_target.items() if dose is not None}
     return known or Message(
         "trims-unknown", "log book, timer and discards show no trim and could not have shown one"
     )
 
 
-def _dose_at(target: _Target, now: datetime, good: Sequence[datetime]) -> Dose | None:
-    last = _last(target.trims, now)
-    if last is not None:
+def _dose_at(
+    target: _Target, bad: tuple[datetime, datetime], good: Sequence[datetime]
+) -> Dose | None:
+    begun, now = bad
+    ends = [*(at for at in target.trims if begun < at <= now), now]
+    waits = [(_since(target, last, end), last) for end in ends
+             if (last := _last(target.trims, end, before=end < now)) is not None]  # fmt: skip
+    if waits:
         known = ((_last(target.trims, then), then) for then in good)
         before = next((_since(target, at, then) for at, then in known if at is not None), None)
-        return Dose(_since(target, last, now), before, last)
+        sizes, trimmed = max(waits)
+        return Dose(sizes, before, trimmed)
     if target.discarded is not None:
         least = _since(target, target.seen_from, now)
         if target.discarded <= _ONLY_MKFS:
@@ -128,9 +135,9 @@ def _dose_at(target: _Target, now: datetime, good: Sequence[datetime]) -> Dose |
     return Dose(least, max(0.0, least - span) if good else None, None)
 
 
-def _last(times: Sequence[datetime], now: datetime) -> datetime | None:
-    """Return the last of the sorted times that is not later than ``now``."""
-    place = bisect_right(times, now)
+def _last(times: Sequence[datetime], now: datetime, *, before: bool = False) -> datetime | None:
+    """Return the last of the sorted times that is not later than ``now``, or is before it."""
+    place = bisect_left(times, now) if before else bisect_right(times, now)
     return times[place - 1] if place else None
 
 
