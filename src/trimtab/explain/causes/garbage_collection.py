@@ -13,7 +13,6 @@ from typing import Final
 
 import polars as pl
 
-from trimtab.base.error import Message
 from trimtab.base.incident import Against, Evidence, Found, Route
 from trimtab.base.units import format_percent
 from trimtab.explain.breadth import breadth
@@ -31,7 +30,7 @@ from trimtab.explain.causes.server_load import (
     cpu_up,
     per_request,
 )
-from trimtab.explain.causes.trim_history import recovery, recovery_evidence
+from trimtab.explain.causes.trim_history import recovery_evidence, trims
 from trimtab.explain.context import Cause, Context, always_at
 from trimtab.explain.contrast import Sign, between_targets, expected, in_time
 from trimtab.explain.drive_finding import AMPLIFICATION_LIMIT
@@ -82,15 +81,15 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _went_on(context: Context, seen: Observations) -> bool:
-    """Return whether drives wrote as much more after the last trim as before it.
+    """Return whether drives wrote as much more after a trim of the bad hours as before it.
 
     Where users overwrite in small pieces, a trim frees little: it restores neither.
     """
-    recovered = recovery(context)
-    if isinstance(recovered, Message):
+    trimmed = [event.end for event in trims(context) if event.at >= context.incident.at]
+    if not trimmed:
         return False
     figures = seen.write_amplification()
-    after = figures.filter(pl.col("bad") & (pl.col("at") > recovered.last.end))["value"].median()
+    after = figures.filter(pl.col("bad") & (pl.col("at") > min(trimmed)))["value"].median()
     usual = figures.filter(~pl.col("bad"))["value"].median()
     return isinstance(after, float) and isinstance(usual, float) and after >= _MORE * usual
 
