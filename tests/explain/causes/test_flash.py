@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import polars as pl
 import pytest
 from tests.explain.causes.contexts import (
     BAD,
@@ -378,6 +379,20 @@ def dose_reason(of: Context) -> Message:
     reason = shows(OVERDUE, of, "trim-dose").reason
     assert reason is not None
     return reason
+
+
+def test_hours_without_snapshots_are_no_hours_without_trims() -> None:
+    """The timer's word is in snapshots alone, and there was none while it was slow."""
+    timer = gauge(
+        "last_trim_at",
+        lambda _, at: (at - (at - START) % (6 * HOUR)).isoformat(), targets=OSTS,
+    )  # fmt: skip
+    heavy = counter("bytes_written_total", 1.0 * SIZE / DAY)
+    of = sound(heavy, timer, events=[])
+    early = of.telemetry.readings.filter(pl.col("at") < BAD_FROM - 12 * HOUR)
+    blind = replace(of, telemetry=replace(of.telemetry, readings=early))
+    shows(OVERDUE, blind, "trim-dose", Found.NOT_AVAILABLE)
+    shows(OVERDUE, blind, "trims-missed", Found.NOT_AVAILABLE)
 
 
 def test_where_nothing_would_show_a_trim_nothing_is_said() -> None:

@@ -100,6 +100,8 @@ def doses(
     if isinstance(targets, Message):
         return targets
     bad, good = seen.times(bad=True), seen.times(bad=False)
+    if not bad and not trims(context):
+        return Message("no-bad-snapshots", "no snapshot in the bad hours could show a trim")
     now = bad[-1] if bad else context.end
     begun = min((window.from_ for window in context.bad), default=now)
     by_target = {name: _dose_at(target, (begun, now), good) for name, target in targets.items()}
@@ -336,6 +338,9 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
         {*shown, *(target for event in events for target in event.targets), *context.home}
     )
     last = still_last(observe(context))
+    if not observe(context).times(bad=True):
+        # Where no snapshot could show a trim, the log book alone says that there was none.
+        shown = {}
     of_all = {event.end for event in events if not event.targets}
     of_some = [event for event in events if event.targets]
     # Most targets are trimmed together, and a year has many nights: cache.
