@@ -321,11 +321,20 @@ def test_a_trim_that_ended_it_does_not_hide_the_dose() -> None:
 
 def test_trims_that_stopped_in_the_good_hours_are_no_standing_condition() -> None:
     """Erased blocks run out over days: the hours before the onset were on the way."""
-    heavy = counter("bytes_written_total", 4.0 * SIZE / DAY)
+    heavy = counter("bytes_written_total", 3.0 * SIZE / DAY)
     stopped = [event(EventKind.TRIM, START + hours * HOUR, "timer") for hours in (-21, -9, 3)]
     of = sound(heavy, events=stopped, writes=0.88, of=DRIFT)
-    shows(OVERDUE, of, "trim-dose-in-time", Found.FOR, value=4 * 56 / 24, reference=1.5)
+    shows(OVERDUE, of, "trim-dose-in-time", Found.FOR, value=3 * 56 / 24, reference=1.5)
     assert not _dose(of).throughout
+
+
+def test_the_last_days_before_a_weekly_trim_are_as_usual() -> None:
+    """Whatever the day on which the good hours began, a week's dose was borne before."""
+    rate = counter("bytes_written_total", 0.25 * SIZE / DAY)
+    weekly = [event(EventKind.TRIM, START + timedelta(days=day), "timer") for day in (-14, -7, 0)]
+    of = sound(rate, events=weekly, of=DRIFT)
+    piece = shows(OVERDUE, of, "trim-dose-in-time", reference=0.25 * 7)
+    assert piece.found is not Found.FOR
 
 
 def test_trim_dose_in_time() -> None:

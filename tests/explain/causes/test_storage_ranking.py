@@ -28,6 +28,7 @@ from tests.explain.causes.contexts import (
     gauge,
     incident,
     missing,
+    reading,
     run,
     runs,
     setting,
@@ -136,6 +137,17 @@ def test_snapshots_further_apart_than_the_bad_hours_do_not_clear_a_target() -> N
     short = Period(BAD_FROM + 3 * HOUR, BAD_FROM + 9 * HOUR)
     piece = shows(SILENCE, replace(sound(rare), bad=(short,)), "idle-while-busy")
     assert (piece.found, piece.value) == (Found.NEUTRAL, 0.0)
+
+
+def test_a_target_that_comes_and_goes_is_idle_now_and_then() -> None:
+    away = {BAD_FROM + hours * HOUR for hours in (2, 3)}
+    total = dict.fromkeys([EIGHTH], 1e6)
+    rows = []
+    for at in HOURS:
+        total[EIGHTH] += 3600 * (1e3 if at in away else BUSY)
+        rows.append(reading(at, EIGHTH, "client_bytes_written_total", total[EIGHTH]))
+    piece = shows(SILENCE, sound(rows), "idle-while-busy", targets=(EIGHTH,))
+    assert piece.weight >= 0
 
 
 def test_a_target_that_answers_and_crawls() -> None:

@@ -68,7 +68,9 @@ def idle_while_busy(context: Context, seen: Observations) -> tuple[Evidence, ...
             _SIGN.weighed(text, 0.0, code="idle-many", targets=names, source=source, unit=None),
         )
     subject = with_names(_SUBJECT, names)
-    contrast = presence(idle, absent=_IDLE if _resolves(context, idle) else 0.0)
+    # One that was idle now and then does not speak against a target that comes and goes.
+    absent = 0.0 if names or not _resolves(context, idle) else _IDLE
+    contrast = presence(idle, absent=absent)
     return (
         _SIGN.of(contrast, subject=subject, targets=names, source=source),
         timing(context, idle, subject, view=View.TRAFFIC),

@@ -63,8 +63,8 @@ class Dose:
     sizes
         In multiples of its capacity, the most in the bad stretch: a trim may have ended it.
     before
-        The same when it was first known in the good stretch, since the trim that was the latest
-        then: erased blocks run out over days, so late in it the incident may be on its way.
+        The largest that was usual: when first known in the good stretch, or ended by a trim.
+        Erased blocks run out over days, so late in it the incident may be on its way.
     trimmed
         The trim since which; ``None`` if none is known, and the dose is then a lower bound.
     """
@@ -119,10 +119,8 @@ def _dose_at(
     waits = [(_since(target, last, end), last) for end in ends
              if (last := _last(target.trims, end, before=end < now)) is not None]  # fmt: skip
     if waits:
-        known = ((_last(target.trims, then), then) for then in good)
-        before = next((_since(target, at, then) for at, then in known if at is not None), None)
         sizes, trimmed = max(waits)
-        return Dose(sizes, before, trimmed)
+        return Dose(sizes, _before(target, trimmed, good), trimmed)
     if target.discarded is not None:
         least = _since(target, target.seen_from, now)
         if target.discarded <= _ONLY_MKFS:
@@ -135,6 +133,16 @@ def _dose_at(
         return None
     span = _since(target, good[0], now) if good else 0.0
     return Dose(least, max(0.0, least - span) if good else None, None)
+
+
+def _before(target: _Target, trimmed: datetime, good: Sequence[datetime]) -> float | None:
+    """Return the dose usual until a trim: when first known in good hours, or as others ended it."""
+    known = ((_last(target.trims, then), then) for then in good)
+    first = next((_since(target, at, then) for at, then in known if at is not None), None)
+    if first is None:
+        return None
+    done = [at for at in target.trims if at <= trimmed]
+    return max([first, *(_since(target, at, later) for at, later in pairwise(done))])
 
 
 def _last(times: Sequence[datetime], now: datetime, *, before: bool = False) -> datetime | None:
