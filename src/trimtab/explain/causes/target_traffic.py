@@ -94,7 +94,7 @@ def _without_probes(context: Context, rates: pl.DataFrame) -> pl.DataFrame:
         for run in context.runs
         if run.until is not None and run.until > run.at and run.bytes_written
     ]
-    own = {
+    written = {
         end: sum(
             (min(until, end) - max(at, begin)).total_seconds() * rate
             for at, until, rate in runs
@@ -103,9 +103,9 @@ def _without_probes(context: Context, rates: pl.DataFrame) -> pl.DataFrame:
         / seconds
         for begin, end, seconds in _steps(rates)
     }
-    if not own:
+    if not written:
         return rates
-    probes = pl.col("at").replace_strict(own, return_dtype=pl.Float64)
+    probes = pl.col("at").replace_strict(written, return_dtype=pl.Float64)
     others = pl.col("value") - probes / pl.len().over("at")
     return rates.with_columns(value=others.clip(lower_bound=0.0))
 
