@@ -57,7 +57,7 @@ An incident usually has one cause; two at once do occur, so it is small.
 """
 
 FAINT: Final = -0.7
-"""For a dip of one run and for spread: of 400 such in records of healthy sites none had a cause."""
+"""For a dip of one run: of 400 such in records of healthy sites none had a cause."""
 NOT_OF_NAMES: Final = -1.5
 """For a cause that slows OSTs if metadata operations are slow."""
 
@@ -386,13 +386,13 @@ def conclude(
 def ranked_for(incident: Incident, gathered: Sequence[Gathered]) -> tuple[Weighed, ...]:
     """Return the causes weighed for this incident, likeliest first.
 
-    Most incidents of a single run have no cause that lasts long enough to find, and a spread
-    has no bad hours of its own. What slows OSTs does not slow metadata operations.
+    Most incidents of a single run have no cause that lasts long enough to find. What slows OSTs
+    does not slow metadata operations.
     """
     has_beginning = incident.shape is not Shape.STANDING
     alone = not incident.targets and incident.until in (None, incident.at)
     lone = incident.shape is Shape.DIP and incident.runs <= 1 and alone
-    faint = FAINT if lone or incident.shape is Shape.UNSTEADY else 0.0
+    faint = FAINT if lone else 0.0
     of_names = incident.key is not None and incident.key.metric.startswith(_ON_NAMES)
     of_names = of_names and not any("bandwidth" in series for series in incident.moved_with)
     return rank(

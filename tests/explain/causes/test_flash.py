@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import polars as pl
 import pytest
 from tests.explain.causes.contexts import (
     BAD,
@@ -239,12 +240,13 @@ def test_a_profile_comes_before_the_counters() -> None:
 
 
 def test_a_trim_cures_it_and_not_the_allocator() -> None:
-    of = sound(
-        FULL, BUSY, events=[*NIGHTLY, trim(4)],
-        runs=sound(writes=0.8).runs,
-    )  # fmt: skip
+    parts = {"events": [*NIGHTLY, trim(4)], "runs": sound(writes=0.8).runs}
+    of = sound(FULL, **parts)
     shows(GC, of, "trim-recovery", Found.AGAINST)
     shows(LOOPS, of, "trim-recovery", Found.FOR)
+    # Drives that went on collecting after the trim could give nothing back.
+    shows(GC, sound(FULL, BUSY, **parts), "trim-recovery", Found.NEUTRAL)
+    shows(LOOPS, sound(FULL, BUSY, **parts), "trim-recovery", Found.FOR)
 
 
 def test_amplification_over_limit() -> None:
@@ -308,6 +310,33 @@ def test_overdue_trims_in_a_drift_that_a_trim_ends() -> None:
     shows(OVERDUE, of, "trim-recovery", Found.FOR, value=1.0)
 
 
+def test_a_trim_that_ended_it_does_not_hide_the_dose() -> None:
+    rate = counter("bytes_written_total", 0.4 * SIZE / DAY)
+    of = sound(rate, events=[*_trimmed(13), trim(10)], writes=0.88, of=DRIFT)
+    assert _dose(of).value == pytest.approx(0.4 * (13 + 10 / 24), rel=0.01)
+    # Nightly trims leave what a day writes.
+    nightly = [*_trimmed(1), *[trim(hours) for hours in (0.5, 8)]]
+    assert _dose(sound(rate, events=nightly, of=DRIFT)).value == pytest.approx(0.4, rel=0.1)
+
+
+def test_trims_that_stopped_in_the_good_hours_are_no_standing_condition() -> None:
+    """Erased blocks run out over days: the hours before the onset were on the way."""
+    heavy = counter("bytes_written_total", 3.0 * SIZE / DAY)
+    stopped = [event(EventKind.TRIM, START + hours * HOUR, "timer") for hours in (-21, -9, 3)]
+    of = sound(heavy, events=stopped, writes=0.88, of=DRIFT)
+    shows(OVERDUE, of, "trim-dose-in-time", Found.FOR, value=3 * 56 / 24, reference=1.5)
+    assert not _dose(of).throughout
+
+
+def test_the_last_days_before_a_weekly_trim_are_as_usual() -> None:
+    """Whatever the day on which the good hours began, a week's dose was borne before."""
+    rate = counter("bytes_written_total", 0.25 * SIZE / DAY)
+    weekly = [event(EventKind.TRIM, START + timedelta(days=day), "timer") for day in (-14, -7, 0)]
+    of = sound(rate, events=weekly, of=DRIFT)
+    piece = shows(OVERDUE, of, "trim-dose-in-time", reference=0.25 * 7)
+    assert piece.found is not Found.FOR
+
+
 def test_trim_dose_in_time() -> None:
     # A dose that was as large before is a standing condition.
     assert _dose(sound(events=_trimmed(70))).throughout
@@ -359,6 +388,20 @@ def dose_reason(of: Context) -> Message:
     reason = shows(OVERDUE, of, "trim-dose").reason
     assert reason is not None
     return reason
+
+
+def test_hours_without_snapshots_are_no_hours_without_trims() -> None:
+    """The timer's word is in snapshots alone, and there was none while it was slow."""
+    timer = gauge(
+        "last_trim_at",
+        lambda _, at: (at - (at - START) % (6 * HOUR)).isoformat(), targets=OSTS,
+    )  # fmt: skip
+    heavy = counter("bytes_written_total", 1.0 * SIZE / DAY)
+    of = sound(heavy, timer, events=[])
+    early = of.telemetry.readings.filter(pl.col("at") < BAD_FROM - 12 * HOUR)
+    blind = replace(of, telemetry=replace(of.telemetry, readings=early))
+    shows(OVERDUE, blind, "trim-dose", Found.NOT_AVAILABLE)
+    shows(OVERDUE, blind, "trims-missed", Found.NOT_AVAILABLE)
 
 
 def test_where_nothing_would_show_a_trim_nothing_is_said() -> None:

@@ -364,6 +364,36 @@ def test_drives_that_count_media_errors() -> None:
     shows(ARRAY, sound(old), "media-errors", Found.NEUTRAL)
 
 
+def _media_errors(targets: list[str]) -> list[dict[str, Any]]:
+    return gauge(
+        "drive_media_errors_total", 3.0, lambda _, at: 4.0 + (at - BAD_FROM) / HOUR,
+        targets=targets, label="nvme0n1",
+    )  # fmt: skip
+
+
+def test_a_drive_that_fails_while_its_array_is_whole() -> None:
+    """It is slow and counts errors for days before it is thrown out: nothing is degraded yet."""
+    slow = survey(OST_WRITE, 8e9, slow_targets=[SIXTH])
+    of = sound(_media_errors([SIXTH]), surveys=slow)
+    shows(ARRAY, of, "media-errors-between-targets", Found.FOR, targets=[SIXTH])
+    assert weight_of(ARRAY, of) > 1
+    assert not any(piece.found is Found.AGAINST for piece in ARRAY.assess(of))
+    # Another target is slow besides, for another reason.
+    also = survey(OST_WRITE, 8e9, slow_targets=[SIXTH, OSTS[9]])
+    of = sound(_media_errors([SIXTH]), surveys=also)
+    shows(ARRAY, of, "media-errors-between-targets", Found.FOR, targets=[SIXTH])
+
+
+def test_media_errors_of_a_target_that_is_not_slow_are_not_it() -> None:
+    slow = survey(OST_WRITE, 8e9, slow_targets=[OSTS[2]])
+    of = sound(_media_errors([SIXTH]), surveys=slow)
+    shows(ARRAY, of, "media-errors-between-targets", Found.NEUTRAL)
+    shows(ARRAY, of, "degraded-in-time", Found.AGAINST)
+    # Where many count errors, that the slow one does is chance.
+    of = sound(_media_errors(list(OSTS[:9])), surveys=slow)
+    shows(ARRAY, of, "media-errors-between-targets", Found.NEUTRAL)
+
+
 def test_flags_that_could_not_be_read() -> None:
     of = sound(missing("degraded", "no such parameter"))
     assert shows(ARRAY, of, "degraded-between-targets").reason is not None

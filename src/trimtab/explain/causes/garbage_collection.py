@@ -8,11 +8,12 @@ away with a trim; the allocator's route is the opposite in every respect [S10].
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
 
-from trimtab.base.incident import Against, Evidence, Route
+from trimtab.base.incident import Against, Evidence, Found, Route
 from trimtab.base.units import format_percent
 from trimtab.explain.breadth import breadth
 from trimtab.explain.causes.evidence import (
@@ -29,7 +30,7 @@ from trimtab.explain.causes.server_load import (
     cpu_up,
     per_request,
 )
-from trimtab.explain.causes.trim_history import recovery_evidence
+from trimtab.explain.causes.trim_history import recovery_evidence, trims
 from trimtab.explain.context import Cause, Context, always_at
 from trimtab.explain.contrast import Sign, between_targets, expected, in_time
 from trimtab.explain.drive_finding import AMPLIFICATION_LIMIT
@@ -65,15 +66,32 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     on_disks = disks(context)
     if on_disks is not None:
         return (on_disks,)
+    recovered = recovery_evidence(context, speaks_for=True)
+    if recovered.found is Found.AGAINST and _went_on(context, seen):
+        recovered = replace(recovered, found=Found.NEUTRAL, weight=0.0, against=None)
     return (
         *_amplified(context, seen),
         latency_tail(context),
-        recovery_evidence(context, speaks_for=True),
+        recovered,
         _full(seen),
         _no_cpu(seen),
         _no_loops(context, seen),
         writes_and_reads(context),
     )
+
+
+def _went_on(context: Context, seen: Observations) -> bool:
+    """Return whether drives wrote as much more after a trim of the bad hours as before it.
+
+    Where users overwrite in small pieces, a trim frees little: it restores neither.
+    """
+    trimmed = [event.end for event in trims(context) if event.at >= context.incident.at]
+    if not trimmed:
+        return False
+    figures = seen.write_amplification()
+    after = figures.filter(pl.col("bad") & (pl.col("at") > min(trimmed)))["value"].median()
+    usual = figures.filter(~pl.col("bad"))["value"].median()
+    return isinstance(after, float) and isinstance(usual, float) and after >= _MORE * usual
 
 
 def _amplified(context: Context, seen: Observations) -> tuple[Evidence, ...]:

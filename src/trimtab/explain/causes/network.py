@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.error import Message
+from trimtab.base.event import Event
 from trimtab.base.failure import DATA_ERRORS, Failure
 from trimtab.base.incident import Against, Evidence, Route, Shape
 from trimtab.base.snapshot import CONNECTED, INACTIVE
@@ -52,18 +53,24 @@ _CLIENTS_ALONE: Final = 0.4
 """Little: checksums, client nodes and load are visible only to clients, too."""
 _SERVERS_TOO: Final = -1.0
 _MORE_ERRORS: Final = 5.0
-_ERRORS: Final = 36.0
-"""Per hour and server. A restarting client drops some messages, too."""
-_ERRORS_MOST: Final = 0.8
+_ERRORS: Final = 2.0
+"""Per hour and server, in the median stretch: a client that restarts drops many once, not for
+hours."""
+_ERRORS_MOST: Final = 1.2
 """A failing-over or overloaded server drops messages as well."""
+_CONNECTED: Final = -0.3
+"""If runs were lost and every server stayed connected."""
 _CONNECTION: Final = 0.6
 """As for servers that restart, which look the same to a client."""
 _WORDS: Final = re.compile(
     r"\b(?:network|fabric|switch|lnet|slingshot|infiniband|omni-?path|roce|uplink|cable|nic|hca"
-    r"|router|routing|link (?:down|flap\w*|degraded))\b",
+    r"|router|routing|links?)\b",
     re.I,
 )
+_OF_ONE_CLIENT: Final = re.compile(r"\b(?:clients?|compute nodes?|nid\d+)\b", re.I)
+"""The link of a client slows the runs on it alone: `client-node`."""
 _BEFORE: Final = timedelta(hours=12)
+_LATE: Final = timedelta(hours=3)
 _LOGGED_MOST: Final = 1.3
 _LOGGED: Final = 0.5
 """Share of network trouble that gets logged where a log book is kept."""
@@ -100,13 +107,12 @@ def _selftest(context: Context) -> Evidence:
         return sign.missing("no-selftest", "LNet selftest did not run in these hours", source=None)
     # Either direction: a link may be slow in only one.
     contrast = in_time(frame, worse="lower", ratio=_SLOWER, absent=_SELFTEST_WELL, over="min")
-    if contrast.weight > 0 and contrast.value is not None and not _is_beyond(frame, contrast):
-        return sign.counted(f"{subject}: {contrast.in_words('1')}", 0.0, contrast)
     if contrast.weight < _SELFTEST_OF_MANY and not _would_show(context, frame):
         text = f"{subject}: {contrast.in_words('1')}; one server in trouble would hardly show"
         return sign.counted(text, _SELFTEST_OF_MANY, contrast)
-    if contrast.weight > 0 and contrast.value is not None:
-        # One run in the bad hours is no accident: results repeat within a few per cent.
+    if contrast.weight > 0 and contrast.value is not None and _is_beyond(frame, contrast):
+        # One run in the bad hours is no accident: results repeat within a few per cent. Where
+        # they do not, their ranks alone count.
         lost = (1 - contrast.value) / 0.1
         text = f"{subject}: {contrast.in_words('1')}"
         weight = contrast.weight + min(0.9, 0.3 * lost)
@@ -267,8 +273,10 @@ def _connections(context: Context) -> Evidence:
     )
     frame = per_time.with_columns(value=(pl.col("machines") >= 2).cast(pl.Float64))
     at_once = per_time.filter("bad")["machines"].max()
+    # A path that is merely slow keeps its connections.
+    absent = _CONNECTED if context.incident.effect is None else 0.0
     return sign.of(
-        presence(frame, absent=-0.3),
+        presence(frame, absent=absent),
         subject=(f"{subject} (at most {at_once} at a time)" if at_once else subject)
         + ": share of hours",
     )
@@ -327,22 +335,30 @@ def _logged(context: Context) -> Evidence:
     """Return whether the log book has network maintenance or trouble."""
     sign = Sign("network-logged", Route.LOG, view=View.LOG)
     begun = context.incident.at
-    entries = context.entries(
-        lambda event: (
-            _WORDS.search(event.detail)
-            and (begun - _BEFORE <= event.at or (event.until is not None and event.until >= begun))
-            and (event.at <= begun + _BEFORE / 4 or context.is_bad(event.at))
-        )
-    )
+    earliest, latest = context.incident.onset or (begun, begun)
+    earliest, latest = min(earliest, begun), max(latest, begun)
+    known = context.entries(_is_of_network)
+    entries = [
+        event
+        for event in known
+        if (earliest - _BEFORE <= event.at or (event.until is not None and event.until >= earliest))
+        and (event.at <= latest + _LATE or context.is_bad(event.at))
+    ]
     if not entries:
         return sign.weighed("the log book has no network event", 0.0, code="network-not-logged")
     first = min(entries, key=lambda event: abs(event.at - begun))
     text = f"the log book has a network event at {first.at:%d %B %H:%M}: {first.detail[:160]}"
-    known = context.end - min(event.at for event in context.events)
-    others = len(context.entries(lambda event: _WORDS.search(event.detail))) - 1
-    window = 2 * max(abs(first.at - begun), _BEFORE / 2)
-    weight = beyond_chance(_LOGGED, others, known, window)
+    reaches = context.end - min(event.at for event in context.events)
+    # Within the interval of the onset no hour is nearer to it than another.
+    apart = max(earliest - first.at, first.at - latest, timedelta())
+    window = latest - earliest + 2 * max(apart, _BEFORE / 2)
+    weight = beyond_chance(_LOGGED, len(known) - 1, reaches, window)
     return sign.weighed(text, max(0.2, min(_LOGGED_MOST, weight)), first)
+
+
+def _is_of_network(event: Event) -> bool:
+    """Return whether an entry is of the network, beyond the link of a client."""
+    return bool(_WORDS.search(event.detail)) and not _OF_ONE_CLIENT.search(event.detail)
 
 
 NETWORK: Final = Cause(

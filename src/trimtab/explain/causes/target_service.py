@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import polars as pl
 
 from trimtab.base.error import Message
 from trimtab.base.event import EventKind
-from trimtab.base.incident import Against, Evidence, Route, Shape
+from trimtab.base.incident import Against, Evidence, Found, Route, Shape
 from trimtab.base.snapshot import CONNECTED, INACTIVE
 from trimtab.base.units import format_percent
-from trimtab.explain.breadth import breadth, survey_view
+from trimtab.explain.breadth import Breadth, breadth, survey_view
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     flags,
@@ -24,11 +25,11 @@ from trimtab.explain.causes.evidence import (
     of_incident,
     surveyed,
     targets_of,
-    timing,
     unfinished_share,
     with_names,
 )
 from trimtab.explain.causes.failed_runs import NO_CONNECTION, NO_DEVICE, failed_with
+from trimtab.explain.causes.target_traffic import idle_while_busy
 from trimtab.explain.context import Cause, Context, always_at
 from trimtab.explain.contrast import Sign, between_targets, expected, presence
 from trimtab.explain.sight import View
@@ -37,11 +38,9 @@ from trimtab.explain.telemetry_frame import OSTS, Observations, observe
 _NOTHING: Final = 0.1
 """Share of the median target of the same survey. NERSC's slow OSTs lost 25 to 50 %; the failed one,
 and 260 MB/s of 15.1 GB/s, are under 2 % [S1, III and IV.B]."""
+_CRAWLS: Final = 0.25
+"""A rebuild or a full target leaves more: one below it has as good as failed."""
 _WELL: Final = 0.5
-_NO_TRAFFIC: Final = 0.05
-_BUSY: Final = 0.3
-"""Shares of the median target's traffic: below the first it is silent, above the second it
-served."""
 _DEVICE_ERRORS: Final = 0.9
 """Eight to one for EIO or EROFS: a client that was evicted reports them, too. By themselves they
 name no cause."""
@@ -62,7 +61,7 @@ def assess_target_silent(context: Context) -> tuple[Evidence, ...]:
     seen = observe(context)
     return (
         _surveyed(context),
-        *_traffic(context, seen),
+        *idle_while_busy(context, seen),
         _connection(seen),
         _in_snapshots(seen),
         _errors(seen),
@@ -116,6 +115,15 @@ def _surveyed(context: Context) -> Evidence:
             targets=silent,
             throughout=not is_new,
         )
+    crawling = sorted(
+        name for name, value in lowest.items() if value < _CRAWLS <= before.get(name, 0.0) / 2
+    )
+    if crawling:
+        text = f"{named(crawling)} at {format_percent(min(lowest.values()), 0)} of the median"
+        return sign.weighed(
+            f"{text} target in a survey", 1.0, code="survey-crawled", value=min(lowest.values()),
+            reference=min(before[name] for name in crawling), targets=crawling,
+        )  # fmt: skip
     if lacking and len(lacking) <= len(before) / 4:
         text = f"{named(lacking)} missing from the surveys of the bad hours; the others are present"
         return sign.weighed(text, 0.8, code="survey-missing", targets=lacking, unit=None)
@@ -126,44 +134,6 @@ def _surveyed(context: Context) -> Evidence:
 
 def _lowest(rows: pl.DataFrame) -> dict[str, float]:
     return dict(rows.group_by("target").agg(pl.min("relative")).iter_rows())
-
-
-def _traffic(context: Context, seen: Observations) -> tuple[Evidence, ...]:
-    """Return whether a target served nothing while others were busy, and since when.
-
-    Leaves out targets that accept no new files: they serve little for that reason.
-    """
-    subject = "a target without traffic while others are busy"
-    sign = Sign("idle-while-busy", Route.TARGETS, subject, unit="1", view=View.TRAFFIC)
-    rates = seen.rates("client_bytes_written_total", kinds=OSTS)
-    source = "client_bytes_written_total"
-    if not rates.filter("bad").height:
-        rates, source = seen.rates("bytes_written_total", kinds=OSTS), "bytes_written_total"
-    closed = seen.values("create_enabled", kinds=OSTS).filter(value=0)
-    rates = rates.join(closed.select("at", "target"), on=["at", "target"], how="anti")
-    middle = pl.median("value").over("at")
-    relative = rates.filter((middle > 0) & (pl.len().over("at") >= 3)).with_columns(
-        value=pl.col("value") / middle
-    )
-    usual = relative.filter(~pl.col("bad")).group_by("target").agg(usual=pl.median("value"))
-    known = relative.join(usual, on="target").filter(pl.col("usual") >= _BUSY)
-    if not known.filter("bad").height:
-        why = seen.why_not("client_bytes_written_total", "bytes_written_total", kinds=OSTS)
-        return (sign.not_available(why, source=source),)
-    idle = flags(known, pl.col("value") < _NO_TRAFFIC)
-    names = targets_of(idle)
-    few = len(names) <= max(1, usual.height / 4)
-    contrast = presence(idle, absent=-0.8) if few else None
-    if contrast is None:
-        text = (
-            f"{len(names)} of {usual.height} targets had hours without traffic, no single one alone"
-        )
-        return (sign.weighed(text, 0.0, code="idle-many", targets=names, source=source, unit=None),)
-    subject = with_names(subject, names)
-    return (
-        sign.of(contrast, subject=subject, targets=names, source=source),
-        timing(context, idle, subject, view=View.TRAFFIC),
-    )
 
 
 def _connection(seen: Observations) -> Evidence:
@@ -206,7 +176,7 @@ def _in_snapshots(seen: Observations) -> Evidence:
 
 
 def _errors(seen: Observations) -> Evidence:
-    """Return whether a target reported errors: then it failed, but not silently."""
+    """Return whether a target reported errors: it failed, though not silently."""
     subject = "file system errors or a read-only target"
     sign = Sign(
         "errors-reported",
@@ -225,9 +195,11 @@ def _errors(seen: Observations) -> Evidence:
         return sign.not_available(seen.why_not("errors_total", "read_only", kinds=OSTS))
     names = targets_of(frame)
     contrast = presence(frame, absent=0.0)
-    half = contrast.weight / 2 if len(names) <= 2 else 0.0  # many read-only targets: a policy
+    # A target turns read-only when its file system fails, many do by a policy.
+    share = 1.0 if set(names) <= set(targets_of(fresh(read_only))) else 0.5
+    weight = share * contrast.weight if len(names) <= 2 else 0.0
     who = f" ({named(names)})" if names else ": none; a silent failure reports none"
-    return sign.counted(f"{subject}{who}", half, contrast, targets=names, at=contrast.at)
+    return sign.counted(f"{subject}{who}", weight, contrast, targets=names, at=contrast.at)
 
 
 def _runs(context: Context) -> Evidence:
@@ -271,10 +243,12 @@ TARGET_SILENT: Final = Cause(
     acts_on=always_at("target"),
     signs=(
         "survey-silent",
+        "survey-crawled",
         "survey-missing",
         "idle-while-busy",
         "connection-lost",
         "snapshot-missing",
+        "errors-reported",
         "event-logged",
     ),
     measurement=(
@@ -434,16 +408,19 @@ def assess_array_degraded(context: Context) -> tuple[Evidence, ...]:
     failed = failed_with(
         context, NO_DEVICE, "errors of a device", code="runs-with-io-error", most=_DEVICE_ERRORS
     )
+    around = breadth(context)
+    errors = _media_errors(seen, around)
     if degraded.filter("bad").is_empty():
         why = seen.why_not("degraded")
         missing = (_DEGRADED_IN_TIME.not_available(why), _DEGRADED_BETWEEN.not_available(why))
-        return (*missing, rebuild, _media_errors(seen), failed)
+        return (*missing, rebuild, *errors, failed)
     names = targets_of(degraded)
-    around = breadth(context)
-    number = expected(float(len(names)), 0.5, over=0.5, under=-0.3)
-    apart = between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8)
+    # A drive that fails slowly is still a part of its array, which then is not degraded.
+    whole = 0.0 if errors[1].found is Found.FOR else 1.0
+    number = expected(float(len(names)), 0.5, over=0.5, under=-0.3 * whole)
+    apart = between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8 * whole)
     return (
-        *in_place(context, degraded, _DEGRADED_IN_TIME, names, absent=-1.5),
+        *in_place(context, degraded, _DEGRADED_IN_TIME, names, absent=-1.5 * whole),
         Sign(
             "degraded-expected",
             Route.EXPECTED,
@@ -453,7 +430,7 @@ def assess_array_degraded(context: Context) -> tuple[Evidence, ...]:
         _DEGRADED_BETWEEN.of(apart, unit="1", source="degraded", targets=names),
         _only_it(names, around.slow if around.explains else (), degraded),
         rebuild,
-        _media_errors(seen),
+        *errors,
         failed,
     )
 
@@ -473,20 +450,61 @@ def _only_it(names: tuple[str, ...], slow: tuple[str, ...], degraded: pl.DataFra
     )  # fmt: skip
 
 
-def _media_errors(seen: Observations) -> Evidence:
-    """Return whether drives counted media errors: such a drive is about to leave its array."""
+_MEDIA_ERRORS: Final = "drive_media_errors_total"
+_ERRORS_BETWEEN: Final = Sign(
+    "media-errors-between-targets",
+    Route.TARGETS,
+    "targets with new media errors",
+    source=_MEDIA_ERRORS,
+    view=View.DRIVES,
+)
+_ERRORS_SHARE: Final = 0.7
+"""Of the log odds, as of ranks: that the one with errors is the slow one occurs by chance, too."""
+
+
+def _media_errors(seen: Observations, around: Breadth) -> tuple[Evidence, Evidence]:
+    """Return whether drives counted media errors, and whether those of the slow targets did.
+
+    Such a drive is about to leave its array. Drives of sound targets count some, too.
+    """
     subject = "media errors of drives"
-    sign = Sign("media-errors", Route.TIME, subject, unit="1", view=View.DRIVES)
-    source = "drive_media_errors_total"
+    sign = Sign(
+        "media-errors", Route.TIME, subject, source=_MEDIA_ERRORS, unit="1", view=View.DRIVES
+    )
     # Summed over a target's drives: thousands of single drives would cost more.
-    errors = grown(seen.values(source))
+    errors = grown(seen.values(_MEDIA_ERRORS))
     if errors.filter("bad").is_empty():
-        return sign.not_available(seen.why_not(source), source=source)
+        why = seen.why_not(_MEDIA_ERRORS)
+        return sign.not_available(why), _ERRORS_BETWEEN.not_available(why)
     names = targets_of(errors)
     contrast = presence(errors, absent=0.0)
     who = f" below {named(names)}" if names else ": none"
     text, weight = f"{subject}{who}", min(0.4, contrast.weight)
-    return sign.counted(text, weight, contrast, targets=names, at=contrast.at, source=source)
+    return (
+        sign.counted(text, weight, contrast, targets=names, at=contrast.at),
+        _errors_between(frozenset(names), around),
+    )
+
+
+def _errors_between(names: frozenset[str], around: Breadth) -> Evidence:
+    """Return whether slow targets count media errors more often than fast ones.
+
+    One failing drive makes one target slow; others may be slow besides, for another reason. Rates
+    are smoothed by half a target, so that one slow target among many fast ones weighs about 1.
+    """
+    if not around.slow or not around.fast:
+        return _ERRORS_BETWEEN.not_available(around.reason)
+    slow, fast = (sorted(names.intersection(side)) for side in (around.slow, around.fast))
+    text = (
+        f"{_ERRORS_BETWEEN.subject}: {len(slow)} of {len(around.slow)} slow, "
+        f"{len(fast)} of {len(around.fast)} fast"
+    )
+    rates = [
+        (len(having) + 0.5) / (len(side) + 1)
+        for having, side in ((slow, around.slow), (fast, around.fast))
+    ]
+    weight = max(0.0, _ERRORS_SHARE * math.log10(rates[0] / rates[1])) if slow else 0.0
+    return _ERRORS_BETWEEN.weighed(text, weight, targets=slow)
 
 
 ARRAY_DEGRADED: Final = Cause(
@@ -496,7 +514,13 @@ ARRAY_DEGRADED: Final = Cause(
     assess=assess_array_degraded,
     acts_on=always_at("drive"),
     slows_metadata=False,
-    signs=("degraded-in-time", "degraded-between-targets", "media-errors", "event-logged"),
+    signs=(
+        "degraded-in-time",
+        "degraded-between-targets",
+        "media-errors",
+        "media-errors-between-targets",
+        "event-logged",
+    ),
     measurement=(
         "Measure the target of the degraded array beside its neighbours now and again after the "
         "rebuild."

@@ -16,7 +16,7 @@ gradually and makes no dips.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -61,11 +61,12 @@ class Dose:
     Attributes
     ----------
     sizes
-        In multiples of its capacity, at the end of the bad stretch.
+        In multiples of its capacity, the most in the bad stretch: a trim may have ended it.
     before
-        The same at the middle of the good stretch, since the trim that was the latest then.
+        The largest that was usual: when first known in the good stretch, or ended by a trim.
+        Erased blocks run out over days, so late in it the incident may be on its way.
     trimmed
-        Last trim; ``None`` if none is known, and the dose is then a lower bound.
+        The trim since which; ``None`` if none is known, and the dose is then a lower bound.
     """
 
     sizes: float
@@ -99,21 +100,27 @@ def doses(
     if isinstance(targets, Message):
         return targets
     bad, good = seen.times(bad=True), seen.times(bad=False)
+    if not bad and not trims(context):
+        return Message("no-bad-snapshots", "no snapshot in the bad hours could show a trim")
     now = bad[-1] if bad else context.end
-    then = good[len(good) // 2] if good else None
-    by_target = {name: _dose_at(target, now, then) for name, target in targets.items()}
+    begun = min((window.from_ for window in context.bad), default=now)
+    by_target = {name: _dose_at(target, (begun, now), good) for name, target in targets.items()}
     known = {name: dose for name, dose in by_target.items() if dose is not None}
     return known or Message(
         "trims-unknown", "log book, timer and discards show no trim and could not have shown one"
     )
 
 
-def _dose_at(target: _Target, now: datetime, then: datetime | None) -> Dose | None:
-    last = _last(target.trims, now)
-    if last is not None:
-        earlier = None if then is None else _last(target.trims, then)
-        before = None if earlier is None or then is None else _since(target, earlier, then)
-        return Dose(_since(target, last, now), before, last)
+def _dose_at(
+    target: _Target, bad: tuple[datetime, datetime], good: Sequence[datetime]
+) -> Dose | None:
+    begun, now = bad
+    ends = [*(at for at in target.trims if begun < at <= now), now]
+    waits = [(_since(target, last, end), last) for end in ends
+             if (last := _last(target.trims, end, before=end < now)) is not None]  # fmt: skip
+    if waits:
+        sizes, trimmed = max(waits)
+        return Dose(sizes, _before(target, trimmed, good), trimmed)
     if target.discarded is not None:
         least = _since(target, target.seen_from, now)
         if target.discarded <= _ONLY_MKFS:
@@ -124,13 +131,23 @@ def _dose_at(target: _Target, now: datetime, then: datetime | None) -> Dose | No
         least = _since(target, now - _LOG_REACHES, now)
     else:
         return None
-    span = 0.0 if then is None else _since(target, then, now)
-    return Dose(least, None if then is None else max(0.0, least - span), None)
+    span = _since(target, good[0], now) if good else 0.0
+    return Dose(least, max(0.0, least - span) if good else None, None)
 
 
-def _last(times: Sequence[datetime], now: datetime) -> datetime | None:
-    """Return the last of the sorted times that is not later than ``now``."""
-    place = bisect_right(times, now)
+def _before(target: _Target, trimmed: datetime, good: Sequence[datetime]) -> float | None:
+    """Return the dose usual until a trim: when first known in good hours, or as others ended it."""
+    known = ((_last(target.trims, then), then) for then in good)
+    first = next((_since(target, at, then) for at, then in known if at is not None), None)
+    if first is None:
+        return None
+    done = [at for at in target.trims if at <= trimmed]
+    return max([first, *(_since(target, at, later) for at, later in pairwise(done))])
+
+
+def _last(times: Sequence[datetime], now: datetime, *, before: bool = False) -> datetime | None:
+    """Return the last of the sorted times that is not later than ``now``, or is before it."""
+    place = bisect_left(times, now) if before else bisect_right(times, now)
     return times[place - 1] if place else None
 
 
@@ -329,6 +346,9 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
         {*shown, *(target for event in events for target in event.targets), *context.home}
     )
     last = still_last(observe(context))
+    if not observe(context).times(bad=True):
+        # Where no snapshot could show a trim, the log book alone says that there was none.
+        shown = {}
     of_all = {event.end for event in events if not event.targets}
     of_some = [event for event in events if event.targets]
     # Most targets are trimmed together, and a year has many nights: cache.

@@ -1,0 +1,134 @@
+"""Traffic of single targets: one that serves nothing while others are busy.
+
+What probes write is taken off: they write as much to every target, even to one that crawls. How
+much an unfinished run wrote is rarely known; it may hide that a target was idle, never feign it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+import polars as pl
+
+from trimtab.base.error import Message
+from trimtab.base.incident import Evidence, Route
+from trimtab.base.run import RunStatus
+from trimtab.explain.causes.evidence import flags, targets_of, timing, with_names
+from trimtab.explain.context import Context
+from trimtab.explain.contrast import Sign, presence
+from trimtab.explain.sight import View
+from trimtab.explain.telemetry_frame import OSTS, Observations
+
+_OF_CLIENTS: Final = "client_bytes_written_total"
+_OF_DEVICES: Final = "bytes_written_total"
+_NO_TRAFFIC: Final = 0.5
+"""Share of its usual part of the traffic. A slow target serves what it is asked for, only later;
+snapshots hours apart add hours before it failed."""
+_BUSY: Final = 0.3
+"""Share of the median target's traffic above which it served."""
+_IDLE: Final = -0.8
+"""If every target had its traffic."""
+_RUN_LONGEST: Final = timedelta(hours=1)
+"""An unfinished run without an end is taken to have written for so long."""
+_SUBJECT: Final = "a target without traffic while others are busy"
+_SIGN: Final = Sign("idle-while-busy", Route.TARGETS, _SUBJECT, unit="1", view=View.TRAFFIC)
+_OWN_UNKNOWN: Final = Message(
+    "own-bytes-unknown", "the bytes of the site's own probes in these hours are unknown"
+)
+
+
+def idle_while_busy(context: Context, seen: Observations) -> tuple[Evidence, ...]:
+    """Return whether a target served nothing while others were busy, and since when.
+
+    Leaves out targets that accept no new files: they serve little for that reason.
+    """
+    source = _OF_CLIENTS
+    rates = seen.rates(source, kinds=OSTS)
+    if not rates.filter("bad").height:
+        source = _OF_DEVICES
+        rates = seen.rates(source, kinds=OSTS)
+    why = seen.why_not(_OF_CLIENTS, _OF_DEVICES, kinds=OSTS)
+    closed = seen.values("create_enabled", kinds=OSTS).filter(value=0)
+    rates = rates.join(closed.select("at", "target"), on=["at", "target"], how="anti")
+    known = _of_usual(_without_probes(context, rates) if source == _OF_CLIENTS else rates)
+    if known.filter("bad").height and source == _OF_CLIENTS:
+        hidden = list(_hiding(context, known))
+        known = known.filter(~pl.col("at").is_in(hidden) | (pl.col("value") < _NO_TRAFFIC))
+        why = _OWN_UNKNOWN
+    if not known.filter("bad").height:
+        return (_SIGN.not_available(why, source=source),)
+    idle = flags(known, pl.col("value") < _NO_TRAFFIC)
+    names = targets_of(idle)
+    of = known["target"].n_unique()
+    if len(names) > max(1, of / 4):
+        text = f"{len(names)} of {of} targets had hours without traffic, no single one alone"
+        return (
+            _SIGN.weighed(text, 0.0, code="idle-many", targets=names, source=source, unit=None),
+        )
+    subject = with_names(_SUBJECT, names)
+    # One that was idle now and then does not speak against a target that comes and goes.
+    absent = 0.0 if names or not _resolves(context, idle) else _IDLE
+    contrast = presence(idle, absent=absent)
+    return (
+        _SIGN.of(contrast, subject=subject, targets=names, source=source),
+        timing(context, idle, subject, view=View.TRAFFIC),
+    )
+
+
+def _of_usual(rates: pl.DataFrame) -> pl.DataFrame:
+    """Return each target's part of the traffic relative to its part in good hours."""
+    middle = pl.median("value").over("at")
+    relative = rates.filter((middle > 0) & (pl.len().over("at") >= 3)).with_columns(
+        value=pl.col("value") / middle
+    )
+    usual = relative.filter(~pl.col("bad")).group_by("target").agg(usual=pl.median("value"))
+    known = relative.join(usual, on="target").filter(pl.col("usual") >= _BUSY)
+    return known.with_columns(pl.col("value") / pl.col("usual"))
+
+
+def _without_probes(context: Context, rates: pl.DataFrame) -> pl.DataFrame:
+    runs = [
+        (run.at, run.until, run.bytes_written / (run.until - run.at).total_seconds())
+        for run in context.runs
+        if run.until is not None and run.until > run.at and run.bytes_written
+    ]
+    written = {
+        end: sum(
+            (min(until, end) - max(at, begin)).total_seconds() * rate
+            for at, until, rate in runs
+            if at < end and until > begin
+        )
+        / seconds
+        for begin, end, seconds in _steps(rates)
+    }
+    if not written:
+        return rates
+    probes = pl.col("at").replace_strict(written, return_dtype=pl.Float64)
+    others = pl.col("value") - probes / pl.len().over("at")
+    return rates.with_columns(value=others.clip(lower_bound=0.0))
+
+
+def _hiding(context: Context, rates: pl.DataFrame) -> Iterator[datetime]:
+    """Yield the times before which unfinished runs wrote an unknown amount."""
+    for begin, end, _ in _steps(rates):
+        if any(
+            run.status is RunStatus.UNFINISHED
+            and not run.bytes_written
+            and run.at < end
+            and (run.until or run.at + _RUN_LONGEST) > begin
+            for run in context.runs
+        ):
+            yield end
+
+
+def _resolves(context: Context, rates: pl.DataFrame) -> bool:
+    """Return whether any two snapshots are both in the bad hours: a longer step blurs them."""
+    return any(context.is_bad(begin) and context.is_bad(end) for begin, end, _ in _steps(rates))
+
+
+def _steps(rates: pl.DataFrame) -> Iterator[tuple[datetime, datetime, float]]:
+    """Yield begin, end and seconds of the steps between snapshots."""
+    for end, seconds in rates.select("at", "seconds").unique("at").iter_rows():
+        yield end - timedelta(seconds=seconds), end, seconds
