@@ -363,7 +363,8 @@ def _context(
 
 def _events(incident: Incident, known: Known) -> tuple[Event, ...]:
     """Return the log book from two weeks before, and each target's last trim before that."""
-    since, until = incident.at - _EVENTS_FROM, (incident.until or known.now) + _EVENTS_TO
+    begins = incident.at if incident.onset is None else min(incident.at, incident.onset[0])
+    since, until = begins - _EVENTS_FROM, (incident.until or known.now) + _EVENTS_TO
     recent = [event for event in known.events if event.end >= since and event.at <= until]
     last: dict[tuple[str, ...], Event] = {}
     for event in sorted(known.events, key=lambda event: event.at):
