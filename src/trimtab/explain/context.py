@@ -257,6 +257,7 @@ _HOUR: Final = timedelta(hours=1)
 _FAINT: Final = 0.1
 _PLACED_FAINT: Final = timedelta(hours=24)
 """A level less than a tenth lower is located to within a day."""
+_LASTING: Final = frozenset({Shape.STEP, Shape.DRIFT, Shape.UNSTEADY})
 _RUN_LONGEST: Final = timedelta(hours=3)
 """A run without an end is assumed to reach the next one, but no longer than this."""
 
@@ -382,8 +383,9 @@ def snapshot_times(
     """Return the snapshots to load: from the bad and good hours, and the record's first three.
 
     Those nearest to the onset come first, the rest is spread evenly: the onset shows most, and
-    counters give rates between neighbours. If few are within bad hours, those around them are
-    included too: most of what was counted between them happened then.
+    counters give rates between neighbours. Bad hours of weeks are known by pairs from all of them.
+    If few are within bad hours, those around them are included too: most of what was counted
+    between them happened then.
     """
     times = sorted(set(available))
     begins = bisect_left(times, record_from)
@@ -395,7 +397,7 @@ def snapshot_times(
     begin = stretches.bad[0].from_ if stretches.bad else record_from
     chosen = (
         *(at for window in stretches.bad[:_FIRST_TIMES] for at in _around(times, window)),
-        *_chosen(bad, BAD_TIMES),
+        *(_pairs if _length(stretches.bad) > _BAD_LONGEST else _chosen)(bad, BAD_TIMES),
         *_chosen(sorted(good, key=lambda at: abs(at - begin)), GOOD_TIMES),
         *first,
     )
@@ -461,12 +463,13 @@ def _gap(incident: Incident) -> timedelta:
 def _in_the_way(other: Incident, incident: Incident) -> bool:
     """Return whether another incident's hours are unsuitable as good ones.
 
-    A level that changed more than a week before is the usual one for this incident; a view of this
-    incident's own trouble elsewhere has the same hours.
+    What began more than a week before and lasts is the usual state for this incident; a view of
+    this incident's own trouble elsewhere has the same hours.
     """
     if other.id == incident.id or other.shape is Shape.STANDING:
         return False
-    return other.shape is not Shape.STEP or other.at > incident.at - _GOOD_LONGEST
+    begins = min([incident.at, *_before(incident, timedelta())])
+    return other.shape not in _LASTING or other.at > begins - _GOOD_LONGEST
 
 
 def _hours(incident: Incident, now: datetime) -> Period:
@@ -487,6 +490,15 @@ def _spacing(frame: pl.DataFrame | None) -> timedelta:
 
 def _length(windows: Sequence[Period]) -> timedelta:
     return sum((window.to - window.from_ for window in windows), timedelta())
+
+
+def _pairs(times: Sequence[datetime], most: int) -> list[datetime]:
+    """Return at most this many: pairs of neighbours, spread evenly, the first and last included."""
+    if len(times) <= most:
+        return list(times)
+    count = most // 2
+    begins = [(index * (len(times) - 2)) // max(1, count - 1) for index in range(count)]
+    return [at for begin in begins for at in times[begin : begin + 2]]
 
 
 def _chosen(times: Sequence[datetime], most: int) -> list[datetime]:

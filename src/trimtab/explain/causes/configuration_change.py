@@ -32,7 +32,7 @@ from trimtab.explain.causes.evidence import (
     names_are_stable,
     with_circumstance,
 )
-from trimtab.explain.causes.onset import down_before, onset_of
+from trimtab.explain.causes.onset import down_before, length_of, onset_of
 from trimtab.explain.context import Cause, Context, once
 from trimtab.explain.contrast import Sign
 from trimtab.explain.sight import (
@@ -203,7 +203,7 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
     first = min([event.at for event in context.events] + [begins - timedelta(days=14)])
     known = (context.incident.until or context.now) - first
     reach = next((limit for limit, _ in _CHANCE_OF_GAP if far <= limit), _BEFORE)
-    window = max(reach, ends - begins)
+    window = max(reach, length_of(context))
     # Changes that could not slow a probe are no rivals of one that could.
     subject = _subject(event)
     rivals = sum(_subject(change) >= subject for change in changes) - 1
@@ -364,8 +364,8 @@ def _weight_of_setting(
     """Return the weight of a change between snapshots: little if settings change all the time."""
     # Settings changed together are one change.
     times = {change.at for change in others}
-    begins, ends = onset_of(context)
-    window = max(min(change.at - change.before_at for change in near), ends - begins, _SOON)
+    between = min(change.at - change.before_at for change in near)
+    window = max(between, length_of(context), _SOON)
     weight = beyond_chance(0.8, len(times), known[-1] - known[0], window)
     return max(0.2, min(max(map(_subject_of_setting, near)), weight))
 

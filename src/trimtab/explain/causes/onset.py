@@ -29,6 +29,15 @@ def onset_of(context: Context) -> tuple[datetime, datetime]:
     return incident.onset or (incident.at - within, incident.at + within)
 
 
+def length_of(context: Context) -> timedelta:
+    """Return the time in which chance may put a change at the onset.
+
+    That of its interval; where there is none, the time before the first bad run.
+    """
+    begins, ends = onset_of(context)
+    return ends - begins if context.incident.onset is not None else context.incident.at - begins
+
+
 def down_before(context: Context, at: datetime) -> bool:
     """Return whether runs were already at the bad level before a time.
 

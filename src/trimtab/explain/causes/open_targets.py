@@ -279,7 +279,7 @@ FEW_TARGETS_OPEN: Final = Cause(
         "event-logged",
         "event-logged-late",
         "closing-logged",
-    ),  # fmt: skip
+    ),
     measurement="See which targets take no new files (trimtab targets SITE).",
     measurement_where=(
         (
