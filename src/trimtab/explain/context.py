@@ -281,6 +281,7 @@ def windows_of(
     now: datetime,
     *,
     others: Iterable[Incident] = (),
+    afterwards: bool = False,
 ) -> Stretches:
     """Return the bad hours of an incident, and the good hours to compare them with.
 
@@ -291,6 +292,9 @@ def windows_of(
         distance of runs.
     others
         Other incidents: their hours are not good ones, unless they began long before and persist.
+    afterwards
+        Whether hours after its end are good ones however many there are before: those before have
+        no snapshot.
 
     Notes
     -----
@@ -317,7 +321,7 @@ def windows_of(
     before = Period(max(record_from, week), min([incident.at - gap, *earlier]))
     taken = [_hours(other, now) for other in others if _in_the_way(other, incident)]
     good = without([before], taken)
-    if _length(good) < _GOOD_SHORTEST and incident.until is not None:
+    if (afterwards or _length(good) < _GOOD_SHORTEST) and incident.until is not None:
         over = max(end, incident.margin[1] + spacing) if incident.margin is not None else end
         after = Period(over + gap, min(now, over + gap + _GOOD_LONGEST))
         good = [*good, *without([after], taken)]
@@ -397,7 +401,7 @@ def snapshot_times(
     begin = stretches.bad[0].from_ if stretches.bad else record_from
     chosen = (
         *(at for window in stretches.bad[:_FIRST_TIMES] for at in _around(times, window)),
-        *(_pairs if _length(stretches.bad) > _BAD_LONGEST else _chosen)(bad, BAD_TIMES),
+        *(_pairs if _length(stretches.bad) > _GOOD_LONGEST else _chosen)(bad, BAD_TIMES),
         *_chosen(sorted(good, key=lambda at: abs(at - begin)), GOOD_TIMES),
         *first,
     )

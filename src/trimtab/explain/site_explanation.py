@@ -323,7 +323,18 @@ def context_of(
     incident: Incident, known: Known, source: TelemetrySource, *, others: Sequence[Incident] = ()
 ) -> Context:
     """Return an incident with all data that may explain it."""
-    stretches = windows_of(incident, known.series, known.record_from, known.now, others=others)
+
+    def hours(*, afterwards: bool) -> Stretches:
+        return windows_of(
+            incident, known.series, known.record_from, known.now, others=others,
+            afterwards=afterwards,
+        )  # fmt: skip
+
+    stretches = hours(afterwards=False)
+    if incident.until is not None and not any(
+        source.times(window.from_, window.to) for window in stretches.good
+    ):
+        stretches = hours(afterwards=True)
     return _context(incident, known, source, stretches)
 
 

@@ -29,7 +29,9 @@ from trimtab.explain.context import Context, Period
 SLOW_NODES = ("nid0004", "nid0012", "nid0020", "nid0028")
 
 
-def sized(seed: int, runs: int, *, loss: float, noise: float = 0.03, phi: float = 0.0) -> list[Sized]:
+def sized(
+    seed: int, runs: int, *, loss: float, noise: float = 0.03, phi: float = 0.0
+) -> list[Sized]:
     """Return runs on four neighbours of 32 nodes, of which every eighth is slow."""
     rng = np.random.default_rng(seed)
     made, error = [], 0.0
@@ -50,7 +52,9 @@ def test_a_mixed_pool_is_seen(runs: int, least: float) -> None:
 
 @pytest.mark.parametrize(("runs", "phi"), [(RUNS_LEAST, 0.0), (100, 0.0), (400, 0.0), (100, 0.8)])
 def test_chance_does_not_look_like_a_mixed_pool(runs: int, phi: float) -> None:
-    weights = np.array([follows_nodes(sized(seed, runs, loss=0.0, phi=phi))[1] for seed in range(200)])
+    weights = np.array(
+        [follows_nodes(sized(seed, runs, loss=0.0, phi=phi))[1] for seed in range(200)]
+    )
     assert np.mean(weights > 0) <= 0.06
     assert np.mean(weights > 1) <= 0.01
 

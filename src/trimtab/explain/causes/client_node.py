@@ -198,7 +198,9 @@ def _logged(context: Context) -> Evidence:
     for event in context.entries(lambda event: event.end >= begins - _BEFORE):
         for name in sorted(set(_WORD.findall(event.detail)) & set().union(*slow)):
             with_it = sum(name in nodes for nodes in slow)
-            text = f"the log book names {name}, of {with_it} of {len(slow)} slow runs: {event.detail}"
+            text = (
+                f"the log book names {name}, of {with_it} of {len(slow)} slow runs: {event.detail}"
+            )
             weight = _LOGGED - with_it * math.log10(taken) if 2 * with_it > len(slow) else 0.0
             return sign.weighed(text[:240], weight, event)
     return sign.weighed("the log book names no node of slow runs", 0.0, code="node-not-logged")

@@ -16,7 +16,7 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.error import Message
-from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.incident import Evidence, Found, Route, Shape
 from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.units import format_bytes_per_s, format_percent
 from trimtab.explain.causes.evidence import (
@@ -62,13 +62,16 @@ def assess_competing_load(context: Context) -> tuple[Evidence, ...]:
     steps, source, why = _others(context)
     if context.incident.shape is Shape.UNSTEADY:
         steps = _busier(steps)
+    beside = _against_the_probe(context, steps, source, why)
     seen = (
         _in_time(steps, source, why),
-        _against_the_probe(context, steps, source, why),
+        beside,
         _jobs(context, measured=bool(steps)),
         kept_from_starting(context),
     )
-    return with_circumstance(seen, _shape(context))
+    # Load as large as all that the probe reaches alone is felt, however seldom jobs last so long.
+    felt = isinstance(beside.value, float) and beside.value >= 1 and beside.found is Found.FOR
+    return with_circumstance(seen, _shape(context, felt=felt))
 
 
 def _others(context: Context) -> tuple[list[TrafficStep], str, Message]:
@@ -267,7 +270,7 @@ def _more(sign: Sign, frame: pl.DataFrame, absent: float) -> Evidence:
     return sign.counted(text, min(0.5, contrast.weight), contrast)
 
 
-def _shape(context: Context) -> Evidence:
+def _shape(context: Context, *, felt: bool) -> Evidence:
     """Return whether it came and went the way jobs do."""
     sign = Sign("shape-of-load", Route.EXPECTED, view=View.PROBE)
     shape = context.incident.shape
@@ -278,7 +281,7 @@ def _shape(context: Context) -> Evidence:
     if shape is Shape.STEP and days >= 4:
         # The longest job of NERSC runs 24 h [S1, VII].
         text = f"it has lasted {days:.0f} days; jobs end sooner"
-        return sign.weighed(text, -0.4 if days < 10 else -1.2, value=days, unit="days")
+        return sign.weighed(text, -0.4 if days < 10 or felt else -1.2, value=days, unit="days")
     return sign.weighed(f"its shape ({shape}) does not indicate load", 0.0)
 
 
