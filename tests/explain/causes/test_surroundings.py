@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,14 +20,12 @@ from tests.explain.causes.contexts import (
     SERVERS,
     START,
     WELL,
-    Row,
     counter,
     event,
     gauge,
     incident,
     missing,
     quiet,
-    reading,
     run,
     runs,
     shows,
@@ -42,7 +39,7 @@ from trimtab.base.incident import Found, Shape
 from trimtab.base.run import RunStatus
 from trimtab.base.site_hardware import Figure, Hardware
 from trimtab.explain.causes.client_node import CLIENT_NODE as NODE
-from trimtab.explain.causes.competing_load import ACCOUNTING, _weight_of_share
+from trimtab.explain.causes.competing_load import ACCOUNTING
 from trimtab.explain.causes.competing_load import COMPETING_LOAD as LOAD
 from trimtab.explain.causes.competing_load import METADATA_LOAD as META
 from trimtab.explain.causes.network import NETWORK as NET
@@ -259,43 +256,6 @@ def test_load_of_reach() -> None:
     # No counters say why.
     scene = quiet(refused, but=BYTES)
     shows(LOAD, scene, "load-in-time", Found.NOT_AVAILABLE, why="lctl may not be run")
-
-
-def test_the_weight_of_additional_load_has_no_jump() -> None:
-    shares = [n / 1000 for n in range(1, 2000)]
-    weights = [_weight_of_share(share) for share in shares]
-    assert weights == sorted(weights)
-    assert max(b - a for a, b in itertools.pairwise(weights)) < 0.1
-    assert (weights[0], weights[149], weights[-1]) == pytest.approx((-1.5, 0.5, 1.0), abs=0.01)
-
-
-def test_load_that_comes_and_goes_is_seen_in_its_busy_hours() -> None:
-    """Every other six hours of the bad ones are busy: half of them are as ever."""
-
-    def written(busy: bool) -> list[Row]:
-        rows = []
-        for target in OSTS:
-            total = 1e9
-            for n, at in enumerate(HOURS):
-                bursts = busy and at >= BAD_FROM and n // 6 % 2
-                total += (16e9 if bursts else (0.9 + 0.05 * (n // 6 % 3)) * 1e9) * 3600
-                rows.append(reading(at, target, BYTES[0], total))
-        return rows
-
-    of = incident(Shape.UNSTEADY, effect=None)
-    shows(LOAD, quiet(written(busy=True), of=of), "load-in-time", Found.FOR)
-    shows(LOAD, quiet(written(busy=True), of=of), "load-of-reach", Found.FOR)
-    shows(LOAD, quiet(written(busy=False), of=of), "load-in-time", Found.AGAINST)
-    shows(LOAD, quiet(written(busy=False), of=of), "load-of-reach", Found.AGAINST)
-
-
-def test_load_as_large_as_the_probe_is_felt_however_long_it_lasts() -> None:
-    def shape(per_target: float) -> float:
-        busy = counter(BYTES[0], 1e9, per_target)
-        return shows(LOAD, quiet(busy, now=BAD_FROM + 24 * 20 * HOUR), "shape-of-load").weight
-
-    assert shape(1e9) == shape(20e9) == -1.2
-    assert shape(80e9) == -0.4
 
 
 def test_a_sum_that_lacks_targets_is_no_sum() -> None:

@@ -102,8 +102,8 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         by_node = replace(by_node, found=Found.NEUTRAL, weight=0.0)
     has_moved = Found.FOR in (moved.found, placed.found)
     return (
-        by_node, following, _before(context, node), moved, placed, _shape(context, has_moved=has_moved),
-        _logged(context), _alone(context), _answered(context),
+        by_node, following, _before(context, node), moved, placed,
+        _shape(context, has_moved=has_moved), _logged(context), _alone(context), _answered(context),
     )  # fmt: skip
 
 

@@ -94,8 +94,10 @@ def _others(context: Context) -> tuple[list[TrafficStep], str, Message]:
 
 
 def _busier(steps: Sequence[TrafficStep]) -> list[TrafficStep]:
-    """Return the busier half of the bad and of the good hours: load that makes runs scatter comes
-    and goes, and in its pauses it is as ever."""
+    """Return the busier half of the bad and of the good hours.
+
+    Load that makes runs scatter comes and goes; in its pauses it is as ever.
+    """
     halves: list[TrafficStep] = []
     for side in (True, False):
         of_side = [step for step in steps if step[3] is side]

@@ -71,13 +71,13 @@ def kept_from_starting(context: Context) -> Evidence:
     bad, _ = runs_of_probe(context)
     if not bad:
         return sign.not_available(NO_BAD_RUNS)
-    kept = [run for run in bad if run.status is RunStatus.NOT_STARTED or _fails(run, NOT_BEGUN)]
-    share = len(kept) / len(bad)
+    stopped = [run for run in bad if run.status is RunStatus.NOT_STARTED or _fails(run, NOT_BEGUN)]
+    share = len(stopped) / len(bad)
     if share <= 0.5:
-        return sign.weighed(f"{len(bad) - len(kept)} of {len(bad)} bad runs began", 0.0)
-    text = f"{len(kept)} of {len(bad)} bad runs never reached the file system"
+        return sign.weighed(f"{len(bad) - len(stopped)} of {len(bad)} bad runs began", 0.0)
+    text = f"{len(stopped)} of {len(bad)} bad runs never reached the file system"
     return sign.weighed(
-        text, _CANNOT_STOP * share, kept[0], code="runs-never-began", value=share,
+        text, _CANNOT_STOP * share, stopped[0], code="runs-never-began", value=share,
         against=Against.CONDITION,
     )  # fmt: skip
 

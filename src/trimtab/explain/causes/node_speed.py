@@ -2,7 +2,7 @@
 
 A run ends with its last node, so it is expected at the level of its slowest one; what a node's
 level is, only the other half of the runs may say. If speed has nothing to do with the nodes, the
-forecast is as good as a guess however many nodes there are and however long good and bad hours last::
+forecast is a guess however many nodes there are and however long good and bad hours last::
 
     first half      nid1 nid2: 100   nid2 nid3: 80   nid1 nid4: 100   ─▶  nid3 is slow
     second half     nid3 nid4: ?     nid1 nid2: ?                     ─▶  80, 100
@@ -52,8 +52,8 @@ def follows_nodes(runs: Sequence[Sized]) -> tuple[float, float]:
     return r, gain - math.log10(count) / 2
 
 
-def _foretold(known: Sequence[Sized], asked: Sequence[Sized]) -> tuple[Floats, Floats]:
-    """Return what the known runs foretell of those asked for, and what these reached."""
+def _foretold(known: Sequence[Sized], others: Sequence[Sized]) -> tuple[Floats, Floats]:
+    """Return what the known runs foretell of the others, and what these reached."""
     of_node: dict[str, list[float]] = {}
     for nodes, speed in known:
         for node in nodes:
@@ -61,7 +61,7 @@ def _foretold(known: Sequence[Sized], asked: Sequence[Sized]) -> tuple[Floats, F
     level = {node: float(np.mean(speeds)) for node, speeds in of_node.items()}
     pairs = [
         (min(level[node] for node in nodes if node in level), speed)
-        for nodes, speed in asked
+        for nodes, speed in others
         if any(node in level for node in nodes)
     ]
     columns = np.array(pairs, dtype=np.float64).reshape(-1, 2)
