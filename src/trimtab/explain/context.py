@@ -257,6 +257,7 @@ _HOUR: Final = timedelta(hours=1)
 _FAINT: Final = 0.1
 _PLACED_FAINT: Final = timedelta(hours=24)
 """A level less than a tenth lower is located to within a day."""
+_ENDED_BY: Final = timedelta(hours=6)
 _LASTING: Final = frozenset({Shape.STEP, Shape.DRIFT, Shape.UNSTEADY})
 _RUN_LONGEST: Final = timedelta(hours=3)
 """A run without an end is assumed to reach the next one, but no longer than this."""
@@ -406,6 +407,17 @@ def snapshot_times(
         *first,
     )
     return tuple(sorted(set(chosen)))
+
+
+def around(times: Sequence[datetime], at: datetime) -> Iterator[datetime]:
+    """Yield the last time before another, the first after it, and one some hours later, if near.
+
+    They show what changed there: an end is known to within a run or two.
+    """
+    place = bisect_right(times, at)
+    near = {place - 1, place, bisect_right(times, at + _ENDED_BY)}
+    yield from (times[n] for n in near
+                if 0 <= n < len(times) and abs(times[n] - at) <= LONGEST_STEP)  # fmt: skip
 
 
 def _around(times: Sequence[datetime], window: Period) -> Iterator[datetime]:

@@ -38,6 +38,7 @@ from trimtab.explain.context import (
     RunFact,
     Stretches,
     Telemetry,
+    around,
     snapshot_times,
     windows_of,
 )
@@ -344,8 +345,11 @@ def _context(
     windows = (*stretches.bad, *stretches.good)
     first, last = min(window.from_ for window in windows), max(window.to for window in windows)
     since = min(known.record_from, first)
-    until = max(last, min(known.now, last + LONGEST_STEP))
-    times = snapshot_times(stretches, source.times(since, until), known.record_from)
+    ended = incident.until or last
+    until = min(known.now, max(last, ended) + LONGEST_STEP)
+    available = source.times(since, max(last, until))
+    chosen = snapshot_times(stretches, available, known.record_from)
+    times = sorted({*chosen, *around(sorted(available), ended)})
     return Context(
         incident=incident,
         bad=stretches.bad,

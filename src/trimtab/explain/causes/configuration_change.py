@@ -431,7 +431,7 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
     changed = set(event.targets) if event is not None else set()
     for change in settings:
         if len(change.targets) < change.of:
-            changed |= set(change.targets)
+            changed |= _served(context, change)
     if extent.slow and changed:
         fits = len(changed & set(extent.slow)) / len(changed | set(extent.slow))
         text = f"slow: {named(extent.slow)}; changed: {named(changed)}"
@@ -464,6 +464,17 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
     return sign.weighed(f"no single target was slow{level}", 0.3, value=extent.level)
 
 
+def _served(context: Context, change: SettingChange) -> set[str]:
+    """Return the targets below a change: those of the servers that were changed, if it is one."""
+    if change.kind != "server":
+        return set(change.targets)
+    return {
+        target
+        for target, server in context.home.items()
+        if server in change.targets and target.startswith("OST")
+    }
+
+
 def _taken_back(
     context: Context, near: Sequence[SettingChange], changes: Sequence[SettingChange]
 ) -> Evidence:
@@ -477,7 +488,7 @@ def _taken_back(
             change
             for change in changes
             if change not in near
-            and abs(change.at - until) <= _CLOSE
+            and change.before_at - _CLOSE <= until <= change.at + _CLOSE
             and any(change.name == first.name and change.after == first.before for first in near)
         ),
         None,
@@ -504,7 +515,7 @@ def _not_taken_back(context: Context, sign: Sign, until: datetime) -> Evidence:
     """Return that no reversal is known, as far as snapshots and log book would show it."""
     text = "the level recovered without a reversal"
     kinds = _kinds_within(context, until - _CLOSE, until) & _kinds_within(
-        context, until, until + _CLOSE
+        context, until + _SOON, until + 3 * _CLOSE
     )
     of_settings = settings_see(kinds)
     if acts_on(context) <= of_settings:
