@@ -21,6 +21,7 @@ from tests.explain.causes.contexts import (
 from trimtab.base.incident import Found, Shape
 from trimtab.explain.causes.competing_load import COMPETING_LOAD as LOAD
 from trimtab.explain.causes.competing_load import _weight_of_share
+from trimtab.explain.context import Period
 
 BYTES = "client_bytes_written_total"
 
@@ -60,3 +61,25 @@ def test_load_as_large_as_the_probe_is_felt_however_long_it_lasts() -> None:
 
     assert shape(1e9) == shape(20e9) == -1.2
     assert shape(80e9) == -0.4
+
+
+def test_load_that_goes_on_when_runs_are_well_again_slows_none() -> None:
+    """A quiet week before makes any day look busy; the day after tells."""
+    ended = BAD_FROM + 6 * HOUR
+
+    def written(after: float) -> list[Row]:
+        rows = []
+        for target in OSTS:
+            total = 1e9
+            for at in HOURS:
+                rate = 1e9 if at < BAD_FROM else 20e9 if at <= ended else after
+                total += rate * 3600
+                rows.append(reading(at, target, BYTES, total))
+        return rows
+
+    of, bad = incident(Shape.DIP, until=ended), (Period(BAD_FROM, ended),)
+    shows(LOAD, quiet(written(20e9), of=of, bad=bad), "load-after", Found.AGAINST)
+    shows(LOAD, quiet(written(15e9), of=of, bad=bad), "load-after", Found.NEUTRAL)
+    shows(LOAD, quiet(written(1e9), of=of, bad=bad), "load-after", Found.NEUTRAL)
+    shows(LOAD, quiet(written(20e9), of=incident(Shape.STEP)), "load-after", Found.NOT_AVAILABLE)
+    shows(LOAD, quiet(of=of, bad=bad), "load-after", Found.NEUTRAL)

@@ -109,3 +109,18 @@ def test_a_node_that_the_log_book_names() -> None:
     nameless = noted("nid0004 drained")
     bare = tuple(replace(fact, hosts=()) for fact in nameless.runs)
     shows(CLIENT_NODE, replace(nameless, runs=bare), "node-logged", Found.NOT_AVAILABLE)
+
+
+def test_another_probe_that_moved_along_and_is_as_ever_contradicts_the_nodes() -> None:
+    def with_other(name: str) -> float:
+        facts = []
+        for at in HOURS:
+            slow = at >= BAD_FROM
+            hosts = ("nid0900", "nid0901") if slow else ("nid0004", "nid0005")
+            own = run(at, {"write_bandwidth": 4e11 if slow else 6e11}, hosts=hosts)
+            facts += [own, run(at, {"write_bandwidth": 5e11}, hosts=hosts, probe="small")]
+        scene = quiet(runs=facts, of=incident(unmoved=[name]))
+        return shows(CLIENT_NODE, scene, "moved-alone").weight
+
+    assert with_other("small write_bandwidth") == -0.6
+    assert with_other("small file_creation_rate") == 0

@@ -28,15 +28,16 @@ from trimtab.base.error import Message
 from trimtab.base.incident import Against, Evidence, Found, Route, Shape
 from trimtab.base.name_set import NODE_NAME, fold_nodes
 from trimtab.base.run import RunStatus
+from trimtab.base.units import enumerated
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     levels,
     of_incident,
     of_series,
-    onset_within,
     value_of,
 )
 from trimtab.explain.causes.node_speed import follows_nodes
+from trimtab.explain.causes.onset import onset_of
 from trimtab.explain.context import Cause, Context, RunFact, always_at, once
 from trimtab.explain.contrast import MOST, Sign
 from trimtab.explain.sight import View
@@ -66,6 +67,7 @@ _LOGGED: Final = 0.7
 """People note a node when something is done to it, seldom otherwise."""
 _BEFORE: Final = timedelta(hours=24)
 _WORD: Final = re.compile(r"[\w.-]*\w")
+_AS_EVER: Final = -0.6
 _SHOWN: Final = 60
 """Characters of a folded list of nodes."""
 
@@ -188,7 +190,7 @@ def _logged(context: Context) -> Evidence:
     Each of them is on a given node as seldom by chance as runs take nodes of the pool.
     """
     sign = Sign("node-logged", Route.LOG, "a node of slow runs in the log book", view=View.LOG)
-    limit, begins = _limit(context), _onset(context)[0]
+    limit, begins = _limit(context), onset_of(context)[0]
     runs = [run for run in _since(context) if run.hosts]
     slow = [set(run.hosts) for run in runs if _is_slow(context, run, limit)]
     if context.incident.key is None or not slow:
@@ -341,7 +343,7 @@ def _move(context: Context, runs: Sequence[RunFact], where: Where, new: New) -> 
     Of nodes in the order of their names, all n runs before and all k since may be apart by chance,
     if each has random ones of a pool: in two of (n + k)! / (n! k!) cases.
     """
-    begin, end = _onset(context)
+    begin, end = onset_of(context)
     until = context.incident.until or context.now
     known = frozenset[str]().union(*(where(run) for run in runs if run.at > until))
     moves, best = 0, None
@@ -401,13 +403,6 @@ def _in_order(name: str) -> tuple[str | int, ...]:
     """Return a name as a key that sorts nid9 before nid10: text and numbers in turn."""
     parts = re.split(r"([0-9]+)", name)
     return tuple(int(part) if place % 2 else part for place, part in enumerate(parts))
-
-
-def _onset(context: Context) -> tuple[datetime, datetime]:
-    """Return the interval within which the incident began."""
-    incident = context.incident
-    within = onset_within(context)
-    return incident.onset or (incident.at - within, incident.at + within)
 
 
 def _beside(context: Context) -> list[RunFact]:
@@ -534,9 +529,14 @@ def _alone(context: Context) -> Evidence:
         sum(not _is_of(name, beside) for name in names)
         for names in (context.incident.moved_with, context.incident.unmoved)
     )
-    # The fate of other probes concerns the whole system, not one node.
+    # The fate of other probes concerns the whole system, not one node; on the same nodes it is that
+    # of the nodes.
+    alike = [name for name in context.incident.unmoved
+             if _is_of(name, beside - {key.probe}) and name.endswith(key.metric)]  # fmt: skip
     text = f"{moved} series of other probes moved with it, {unmoved} did not"
-    weight = -0.3 if moved else 0.3 if unmoved else 0.0
+    if alike and not moved:
+        text = f"on the same nodes as ever: {enumerated(alike)}"
+    weight = -0.3 if moved else _AS_EVER if alike else 0.3 if unmoved else 0.0
     against = Against.RIVAL if weight < 0 else None
     return sign.weighed(text, weight, value=float(moved), against=against)
 

@@ -16,7 +16,7 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.error import Message
-from trimtab.base.incident import Evidence, Found, Route, Shape
+from trimtab.base.incident import Against, Evidence, Found, Route, Shape
 from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.units import format_bytes_per_s, format_percent
 from trimtab.explain.causes.evidence import (
@@ -29,10 +29,19 @@ from trimtab.explain.causes.evidence import (
     with_circumstance,
 )
 from trimtab.explain.causes.failed_runs import kept_from_starting
-from trimtab.explain.context import Cause, Context, RunFact, always_at
+from trimtab.explain.context import LONGEST_STEP, Cause, Context, Period, RunFact, always_at
 from trimtab.explain.contrast import Sign, in_time
 from trimtab.explain.sight import View
-from trimtab.explain.telemetry_frame import MDTS, OSTS, SERVERS, TARGETS, holds, marked, observe
+from trimtab.explain.telemetry_frame import (
+    MDTS,
+    OSTS,
+    SERVERS,
+    TARGETS,
+    Observations,
+    holds,
+    marked,
+    observe,
+)
 
 TrafficStep = tuple[datetime, float, float, bool]
 """End, seconds, B/s over all targets, whether bad."""
@@ -46,6 +55,8 @@ _AS_MANY_JOBS: Final = -0.4
 _MATTERS: Final = 0.15
 """Share of what the probe reaches alone: smaller additional load takes no more than this from
 it."""
+_LOAD_WENT_ON: Final = -1.5
+_AS_MUCH: Final = 0.9
 _WHOLE: Final = 0.9
 """Share of the targets that a sum must cover."""
 ACCOUNTING: Final = "accounting of the batch system"
@@ -66,6 +77,7 @@ def assess_competing_load(context: Context) -> tuple[Evidence, ...]:
     seen = (
         _in_time(steps, source, why),
         beside,
+        _went_on(context, steps, source),
         _jobs(context, measured=bool(steps)),
         kept_from_starting(context),
     )
@@ -223,6 +235,32 @@ def _weight_of_share(share: float) -> float:
     """
     powers = math.log10(max(share, _MATTERS / 3) / _MATTERS)
     return min(1.0, 0.5 + powers * (0.5 if powers > 0 else 2 / math.log10(3)))
+
+
+def _went_on(context: Context, steps: Sequence[TrafficStep], source: str) -> Evidence:
+    """Return whether as much load went on when runs were well again: then it slows none."""
+    sign = Sign("load-after", Route.TIME, "load after it had ended", unit="B/s", view=View.TRAFFIC)
+    sides = [[value for *_, value, is_bad in steps if is_bad is side] for side in (True, False)]
+    until = context.incident.until
+    if until is None or not all(sides):
+        return sign.missing("not-ended", "it has not ended, or its load is unknown", source=source)
+    afterwards = (Period(until, until + LONGEST_STEP),)
+    seen = Observations(context.telemetry, bad=afterwards, good=())
+    frames = [seen.rates(name, kinds=OSTS) for name in source.split(" and ")]
+    known = [frame for frame in frames if not frame.is_empty()]
+    after = [value for *_, value, is_after in (_summed(known) if known else []) if is_after]
+    if not after:
+        return sign.missing("no-snapshots", "no snapshots soon after its end", source=source)
+    bad, good = map(median, sides)
+    text = (
+        f"other jobs moved {format_bytes_per_s(min(after))} after it had ended, "
+        f"{format_bytes_per_s(bad)} in the bad hours"
+    )
+    went_on = bad > _MORE * good and min(after) > _AS_MUCH * bad
+    return sign.weighed(
+        text, _LOAD_WENT_ON if went_on else 0.0, value=min(after), reference=bad, source=source,
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 def _reach(context: Context) -> float | None:
