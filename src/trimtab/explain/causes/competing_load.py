@@ -55,7 +55,7 @@ _AS_MANY_JOBS: Final = -0.4
 _MATTERS: Final = 0.15
 """Share of what the probe reaches alone: smaller additional load takes no more than this from
 it."""
-_LOAD_WENT_ON: Final = -1.5
+_LOAD_WENT_ON: Final = -0.7
 _AS_MUCH: Final = 0.9
 _WHOLE: Final = 0.9
 """Share of the targets that a sum must cover."""
@@ -248,7 +248,12 @@ def _went_on(context: Context, steps: Sequence[TrafficStep], source: str) -> Evi
     seen = Observations(context.telemetry, bad=afterwards, good=())
     frames = [seen.rates(name, kinds=OSTS) for name in source.split(" and ")]
     known = [frame for frame in frames if not frame.is_empty()]
-    after = [value for *_, value, is_after in (_summed(known) if known else []) if is_after]
+    # An interval that began before its end has load of the bad hours in it.
+    after = [
+        value
+        for at, seconds, value, is_after in (_summed(known) if known else [])
+        if is_after and at - timedelta(seconds=seconds) >= until
+    ]
     if not after:
         return sign.missing("no-snapshots", "no snapshots soon after its end", source=source)
     bad, good = map(median, sides)
