@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -100,6 +101,43 @@ def test_hours_of_other_incidents_are_no_good_ones() -> None:
     lasts = incident(100, None, id="lasts", shape=Shape.STEP)
     again = windows_of(incident(400, 410), frames(), hours(0), NOW, others=[lasts])
     assert again.good == (Period(hours(232), hours(399)),)
+
+
+def test_what_began_long_before_and_lasts_is_the_usual_state() -> None:
+    """A spread or a drift that has been there for weeks is no reason to compare with nothing."""
+    for shape in (Shape.DRIFT, Shape.UNSTEADY):
+        lasts = incident(100, None, id="lasts", shape=shape)
+        stretches = windows_of(incident(400, 410), frames(), hours(0), NOW, others=[lasts])
+        assert stretches.good == (Period(hours(232), hours(399)),)
+        recent = replace(lasts, at=hours(300))
+        cut = windows_of(incident(400, 410), frames(), hours(0), NOW, others=[recent])
+        assert cut.good == (Period(hours(232), hours(300)),)
+        # Beside an incident that began somewhere in a gap, the week before the gap counts.
+        gap = incident(400, 410, onset=(hours(280), hours(400)))
+        before = windows_of(gap, frames(), hours(0), NOW, others=[replace(lasts, at=hours(200))])
+        assert before.good[0] == Period(hours(112), hours(200))
+
+
+def test_where_no_snapshot_is_from_before_those_after_it_count() -> None:
+    ended = incident(400, 450, shape=Shape.STEP)
+    both = windows_of(ended, frames(), hours(0), NOW, afterwards=True)
+    before = windows_of(ended, frames(), hours(0), NOW)
+    assert both.good[:1] == before.good
+    assert both.good[1] == Period(hours(454), hours(454 + 168))
+
+
+def test_weeks_of_bad_hours_are_known_by_pairs_from_all_of_them() -> None:
+    stretches = windows_of(incident(200, 600, shape=Shape.UNSTEADY), frames(), hours(0), NOW)
+    available = [hours(h + 0.1) for h in range(24 * 35)]
+    bad = [at for at in snapshot_times(stretches, available, hours(0))
+           if stretches.bad[0].holds(at)]  # fmt: skip
+    assert len(bad) == BAD_TIMES
+    assert (bad[0], bad[-1]) == (hours(200.1), hours(600.1))
+    gaps = [later - earlier for earlier, later in itertools.pairwise(bad)]
+    assert set(gaps[::2]) == {timedelta(hours=1)}
+    assert min(gaps[1::2]) > timedelta(hours=70)
+    few = [hours(h) for h in (210, 300, 420)]
+    assert [at for at in snapshot_times(stretches, few, hours(700)) if at in few] == few
 
 
 def test_few_snapshots_are_loaded_and_the_beginning_is_among_them() -> None:

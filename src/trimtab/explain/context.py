@@ -257,6 +257,8 @@ _HOUR: Final = timedelta(hours=1)
 _FAINT: Final = 0.1
 _PLACED_FAINT: Final = timedelta(hours=24)
 """A level less than a tenth lower is located to within a day."""
+_ENDED_BY: Final = timedelta(hours=6)
+_LASTING: Final = frozenset({Shape.STEP, Shape.DRIFT, Shape.UNSTEADY})
 _RUN_LONGEST: Final = timedelta(hours=3)
 """A run without an end is assumed to reach the next one, but no longer than this."""
 
@@ -280,6 +282,7 @@ def windows_of(
     now: datetime,
     *,
     others: Iterable[Incident] = (),
+    afterwards: bool = False,
 ) -> Stretches:
     """Return the bad hours of an incident, and the good hours to compare them with.
 
@@ -290,6 +293,9 @@ def windows_of(
         distance of runs.
     others
         Other incidents: their hours are not good ones, unless they began long before and persist.
+    afterwards
+        Whether hours after its end are good ones however many there are before: those before have
+        no snapshot.
 
     Notes
     -----
@@ -316,7 +322,7 @@ def windows_of(
     before = Period(max(record_from, week), min([incident.at - gap, *earlier]))
     taken = [_hours(other, now) for other in others if _in_the_way(other, incident)]
     good = without([before], taken)
-    if _length(good) < _GOOD_SHORTEST and incident.until is not None:
+    if (afterwards or _length(good) < _GOOD_SHORTEST) and incident.until is not None:
         over = max(end, incident.margin[1] + spacing) if incident.margin is not None else end
         after = Period(over + gap, min(now, over + gap + _GOOD_LONGEST))
         good = [*good, *without([after], taken)]
@@ -382,8 +388,9 @@ def snapshot_times(
     """Return the snapshots to load: from the bad and good hours, and the record's first three.
 
     Those nearest to the onset come first, the rest is spread evenly: the onset shows most, and
-    counters give rates between neighbours. If few are within bad hours, those around them are
-    included too: most of what was counted between them happened then.
+    counters give rates between neighbours. Bad hours of weeks are known by pairs from all of them.
+    If few are within bad hours, those around them are included too: most of what was counted
+    between them happened then.
     """
     times = sorted(set(available))
     begins = bisect_left(times, record_from)
@@ -395,11 +402,22 @@ def snapshot_times(
     begin = stretches.bad[0].from_ if stretches.bad else record_from
     chosen = (
         *(at for window in stretches.bad[:_FIRST_TIMES] for at in _around(times, window)),
-        *_chosen(bad, BAD_TIMES),
+        *(_pairs if _length(stretches.bad) > _GOOD_LONGEST else _chosen)(bad, BAD_TIMES),
         *_chosen(sorted(good, key=lambda at: abs(at - begin)), GOOD_TIMES),
         *first,
     )
     return tuple(sorted(set(chosen)))
+
+
+def around(times: Sequence[datetime], at: datetime) -> Iterator[datetime]:
+    """Yield the last time before another, the first after it, and one some hours later, if near.
+
+    They show what changed there: an end is known to within a run or two.
+    """
+    place = bisect_right(times, at)
+    near = {place - 1, place, bisect_right(times, at + _ENDED_BY)}
+    yield from (times[n] for n in near
+                if 0 <= n < len(times) and abs(times[n] - at) <= LONGEST_STEP)  # fmt: skip
 
 
 def _around(times: Sequence[datetime], window: Period) -> Iterator[datetime]:
@@ -461,12 +479,13 @@ def _gap(incident: Incident) -> timedelta:
 def _in_the_way(other: Incident, incident: Incident) -> bool:
     """Return whether another incident's hours are unsuitable as good ones.
 
-    A level that changed more than a week before is the usual one for this incident; a view of this
-    incident's own trouble elsewhere has the same hours.
+    What began more than a week before and lasts is the usual state for this incident; a view of
+    this incident's own trouble elsewhere has the same hours.
     """
     if other.id == incident.id or other.shape is Shape.STANDING:
         return False
-    return other.shape is not Shape.STEP or other.at > incident.at - _GOOD_LONGEST
+    begins = min([incident.at, *_before(incident, timedelta())])
+    return other.shape not in _LASTING or other.at > begins - _GOOD_LONGEST
 
 
 def _hours(incident: Incident, now: datetime) -> Period:
@@ -487,6 +506,15 @@ def _spacing(frame: pl.DataFrame | None) -> timedelta:
 
 def _length(windows: Sequence[Period]) -> timedelta:
     return sum((window.to - window.from_ for window in windows), timedelta())
+
+
+def _pairs(times: Sequence[datetime], most: int) -> list[datetime]:
+    """Return at most this many: pairs of neighbours, spread evenly, the first and last included."""
+    if len(times) <= most:
+        return list(times)
+    count = most // 2
+    begins = [(index * (len(times) - 2)) // max(1, count - 1) for index in range(count)]
+    return [at for begin in begins for at in times[begin : begin + 2]]
 
 
 def _chosen(times: Sequence[datetime], most: int) -> list[datetime]:

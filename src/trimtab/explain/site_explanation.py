@@ -38,6 +38,7 @@ from trimtab.explain.context import (
     RunFact,
     Stretches,
     Telemetry,
+    around,
     snapshot_times,
     windows_of,
 )
@@ -323,7 +324,18 @@ def context_of(
     incident: Incident, known: Known, source: TelemetrySource, *, others: Sequence[Incident] = ()
 ) -> Context:
     """Return an incident with all data that may explain it."""
-    stretches = windows_of(incident, known.series, known.record_from, known.now, others=others)
+
+    def hours(*, afterwards: bool) -> Stretches:
+        return windows_of(
+            incident, known.series, known.record_from, known.now, others=others,
+            afterwards=afterwards,
+        )  # fmt: skip
+
+    stretches = hours(afterwards=False)
+    if incident.until is not None and not any(
+        source.times(window.from_, window.to) for window in stretches.good
+    ):
+        stretches = hours(afterwards=True)
     return _context(incident, known, source, stretches)
 
 
@@ -333,8 +345,11 @@ def _context(
     windows = (*stretches.bad, *stretches.good)
     first, last = min(window.from_ for window in windows), max(window.to for window in windows)
     since = min(known.record_from, first)
-    until = max(last, min(known.now, last + LONGEST_STEP))
-    times = snapshot_times(stretches, source.times(since, until), known.record_from)
+    ended = incident.until or last
+    until = min(known.now, max(last, ended) + LONGEST_STEP)
+    available = source.times(since, max(last, until))
+    chosen = snapshot_times(stretches, available, known.record_from)
+    times = sorted({*chosen, *around(sorted(available), ended)})
     return Context(
         incident=incident,
         bad=stretches.bad,
@@ -363,7 +378,8 @@ def _context(
 
 def _events(incident: Incident, known: Known) -> tuple[Event, ...]:
     """Return the log book from two weeks before, and each target's last trim before that."""
-    since, until = incident.at - _EVENTS_FROM, (incident.until or known.now) + _EVENTS_TO
+    begins = incident.at if incident.onset is None else min(incident.at, incident.onset[0])
+    since, until = begins - _EVENTS_FROM, (incident.until or known.now) + _EVENTS_TO
     recent = [event for event in known.events if event.end >= since and event.at <= until]
     last: dict[tuple[str, ...], Event] = {}
     for event in sorted(known.events, key=lambda event: event.at):

@@ -13,6 +13,7 @@ from tests.explain.causes.contexts import (
     LOST,
     SERVERS,
     WELL,
+    counter,
     event,
     gauge,
     incident,
@@ -34,12 +35,14 @@ from trimtab.base.incident import Found, Shape
 from trimtab.base.run import RunStatus
 from trimtab.base.site_hardware import Figure, Hardware
 from trimtab.explain.causes import client_node
+from trimtab.explain.causes.competing_load import COMPETING_LOAD, METADATA_LOAD
 from trimtab.explain.causes.evidence import has_figure, runs_of_probe
 from trimtab.explain.causes.network import BAD_CHECKSUMS as SUMS
 from trimtab.explain.causes.void_run import CACHED_READ as CACHED
 from trimtab.explain.causes.void_run import LAUNCH_FAILURE as LAUNCH
 from trimtab.explain.causes.void_run import WORKLOAD_MISMATCH as WORK
-from trimtab.explain.context import Context, RunFact
+from trimtab.explain.context import Cause, Context, RunFact
+from trimtab.explain.explanation import conclude, gather
 
 # Runs that were not started: nothing was measured, so nothing is said of the file system.
 
@@ -91,6 +94,35 @@ def test_words_of_launchers(problem: str) -> None:
     assert LAUNCHER_ERRORS.search(problem)
     assert not NAME_ERRORS.search(problem)
     assert shows(LAUNCH, silent(problem), "launcher-failed").weight > 1
+
+
+def test_one_run_that_was_refused_says_enough() -> None:
+    """Other jobs are busy as well, and a start was refused before: the words still tell."""
+
+    def refused(run_: RunFact) -> RunFact:
+        return replace(run_, status=RunStatus.NOT_STARTED, problem=SLURM_AWAY, values={})
+
+    every_six = [run(at, {"write_bandwidth": WELL}) for at in HOURS[::6] if at <= BAD_FROM]
+    facts = [refused(every_six[2]), *every_six[:2], *every_six[3:-1], refused(every_six[-1])]
+    busy = [
+        *counter("client_bytes_written_total", 1e9, 2e10),
+        *gauge("concurrent_jobs", 20.0, 90.0),
+    ]
+    scene = quiet(busy, runs=facts, of=replace(incident(Shape.DIP, effect=None), key=None))
+    assert shows(LAUNCH, scene, "launcher-failed").weight > 1
+    causes = conclude(scene.incident, gather(scene)).causes
+    assert [cause.cause for cause in causes][:1] == ["launch-failure"]
+
+
+@pytest.mark.parametrize("cause", [COMPETING_LOAD, METADATA_LOAD])
+def test_runs_that_never_began_are_no_load(cause: Cause) -> None:
+    shows(cause, silent(SLURM_AWAY), "runs-never-began", Found.AGAINST, weight=-2.0)
+    shows(cause, quiet(), "runs-reached-it", weight=0)
+    shows(cause, silent("No space left on device", RunStatus.FAILED), "runs-reached-it", weight=0)
+    shows(cause, silent(SLURM_AWAY, every=3), "runs-reached-it", weight=0)
+
+
+SLURM_AWAY = "sbatch: error: Batch job submission failed: Unable to contact slurm controller"
 
 
 @pytest.mark.parametrize("problem", [

@@ -28,14 +28,16 @@ from trimtab.base.error import Message
 from trimtab.base.incident import Against, Evidence, Found, Route, Shape
 from trimtab.base.name_set import NODE_NAME, fold_nodes
 from trimtab.base.run import RunStatus
+from trimtab.base.units import enumerated
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     levels,
     of_incident,
     of_series,
-    onset_within,
     value_of,
 )
+from trimtab.explain.causes.node_speed import follows_nodes
+from trimtab.explain.causes.onset import onset_of
 from trimtab.explain.context import Cause, Context, RunFact, always_at, once
 from trimtab.explain.contrast import MOST, Sign
 from trimtab.explain.sight import View
@@ -60,6 +62,12 @@ _STRAY: Final = 0.05
 """Share of slow runs on nodes of good runs that chance explains."""
 _PLACE_MOST: Final = 1.6
 """A partition or version is changed together with much else, and is not itself what is slow."""
+_FORETOLD_BEFORE: Final = 0.5
+_LOGGED: Final = 0.7
+"""People note a node when something is done to it, seldom otherwise."""
+_BEFORE: Final = timedelta(hours=24)
+_WORD: Final = re.compile(r"[\w.-]*\w")
+_AS_EVER: Final = -0.6
 _SHOWN: Final = 60
 """Characters of a folded list of nodes."""
 
@@ -88,14 +96,16 @@ class Node:
 def assess(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against the client nodes: one of them, or others than before."""
     by_node, node = _by_node(context)
-    moved, placed = _nodes_changed(context), _place_changed(context)
-    if moved.found is Found.FOR and by_node.found is Found.AGAINST:
-        # No single node separates slow runs from others if all nodes are new.
+    moved, placed, following = (
+        _nodes_changed(context), _place_changed(context), _follows_nodes(context)
+    )  # fmt: skip
+    if Found.FOR in (moved.found, following.found) and by_node.found is Found.AGAINST:
+        # No single node separates slow runs from others if all nodes are new, or several slow.
         by_node = replace(by_node, found=Found.NEUTRAL, weight=0.0)
     has_moved = Found.FOR in (moved.found, placed.found)
     return (
-        by_node, _before(context, node), moved, placed, _shape(context, has_moved=has_moved),
-        _alone(context), _answered(context),
+        by_node, following, _before(context, node), moved, placed,
+        _shape(context, has_moved=has_moved), _logged(context), _alone(context), _answered(context),
     )  # fmt: skip
 
 
@@ -145,6 +155,57 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
         against=Against.ABSENT if weight < 0 else None,
     )
     return evidence, most.name if weight > 0 else None
+
+
+def _follows_nodes(context: Context) -> Evidence:
+    """Return whether runs since the onset are as fast as their nodes, and those before were not.
+
+    A partition of two kinds of nodes has many slow ones, each in a part of the slow runs.
+    """
+    sign = Sign("speed-of-nodes", Route.RUNS, "speed by nodes", unit="1", view=View.NODES)
+    key = context.incident.key
+    if key is None:
+        return sign.missing("no-series", "the incident belongs to no series of runs")
+    before = [run for run in _beside(context) if run.at < context.incident.at]
+    (r, weight), (_, usual) = (
+        follows_nodes([
+            (run.hosts, value if key.more_is_better else -value)
+            for run in _telling_nodes(runs)
+            if (value := value_of(context, run)) and run.status is not RunStatus.UNFINISHED
+        ])
+        for runs in (_since(context), before)
+    )  # fmt: skip
+    if weight <= 0:
+        text = "the nodes of other runs do not foretell how fast a run is"
+        return sign.weighed(text, 0.0, code="nodes-foretell-nothing", value=r)
+    text = f"the nodes of other runs foretell how fast a run is, with a correlation of {r:.2f}"
+    if usual > _FORETOLD_BEFORE:
+        return sign.weighed(f"{text}; so they did before", 0.0, value=r)
+    return sign.weighed(text, weight, value=r)
+
+
+def _logged(context: Context) -> Evidence:
+    """Return whether the log book names a node on which the slow runs were.
+
+    Each of them is on a given node as seldom by chance as runs take nodes of the pool.
+    """
+    sign = Sign("node-logged", Route.LOG, "a node of slow runs in the log book", view=View.LOG)
+    limit, begins = _limit(context), onset_of(context)[0]
+    runs = [run for run in _since(context) if run.hosts]
+    slow = [set(run.hosts) for run in runs if _is_slow(context, run, limit)]
+    if context.incident.key is None or not slow:
+        return sign.missing("no-slow-run", "no slow run that names its nodes")
+    pool = {host for run in (*_beside(context), *runs) for host in run.hosts}
+    taken = median(len(nodes) for nodes in slow) / len(pool)
+    for event in context.entries(lambda event: event.end >= begins - _BEFORE):
+        for name in sorted(set(_WORD.findall(event.detail)) & set().union(*slow)):
+            with_it = sum(name in nodes for nodes in slow)
+            text = (
+                f"the log book names {name}, of {with_it} of {len(slow)} slow runs: {event.detail}"
+            )
+            weight = _LOGGED - with_it * math.log10(taken) if 2 * with_it > len(slow) else 0.0
+            return sign.weighed(text[:240], weight, event)
+    return sign.weighed("the log book names no node of slow runs", 0.0, code="node-not-logged")
 
 
 def _before(context: Context, node: str | None) -> Evidence:
@@ -282,7 +343,7 @@ def _move(context: Context, runs: Sequence[RunFact], where: Where, new: New) -> 
     Of nodes in the order of their names, all n runs before and all k since may be apart by chance,
     if each has random ones of a pool: in two of (n + k)! / (n! k!) cases.
     """
-    begin, end = _onset(context)
+    begin, end = onset_of(context)
     until = context.incident.until or context.now
     known = frozenset[str]().union(*(where(run) for run in runs if run.at > until))
     moves, best = 0, None
@@ -342,13 +403,6 @@ def _in_order(name: str) -> tuple[str | int, ...]:
     """Return a name as a key that sorts nid9 before nid10: text and numbers in turn."""
     parts = re.split(r"([0-9]+)", name)
     return tuple(int(part) if place % 2 else part for place, part in enumerate(parts))
-
-
-def _onset(context: Context) -> tuple[datetime, datetime]:
-    """Return the interval within which the incident began."""
-    incident = context.incident
-    within = onset_within(context)
-    return incident.onset or (incident.at - within, incident.at + within)
 
 
 def _beside(context: Context) -> list[RunFact]:
@@ -475,9 +529,14 @@ def _alone(context: Context) -> Evidence:
         sum(not _is_of(name, beside) for name in names)
         for names in (context.incident.moved_with, context.incident.unmoved)
     )
-    # The fate of other probes concerns the whole system, not one node.
+    # The fate of other probes concerns the whole system, not one node; on the same nodes it is that
+    # of the nodes.
+    alike = [name for name in context.incident.unmoved
+             if _is_of(name, beside - {key.probe}) and name.endswith(key.metric)]  # fmt: skip
     text = f"{moved} series of other probes moved with it, {unmoved} did not"
-    weight = -0.3 if moved else 0.3 if unmoved else 0.0
+    if alike and not moved:
+        text = f"on the same nodes as ever: {enumerated(alike)}"
+    weight = -0.3 if moved else _AS_EVER if alike else 0.3 if unmoved else 0.0
     against = Against.RIVAL if weight < 0 else None
     return sign.weighed(text, weight, value=float(moved), against=against)
 
@@ -523,7 +582,7 @@ CLIENT_NODE: Final = Cause(
     prior=UNSEEN,  # no case in [S1]: equal to the other unnamed causes
     assess=assess,
     acts_on=always_at("client"),
-    signs=("slow-with-node", "nodes-changed", "place-changed"),
+    signs=("slow-with-node", "speed-of-nodes", "node-logged", "nodes-changed", "place-changed"),
     measurement=(
         "Run the probe on the same nodes twice, with and without the suspected node, and run "
         "lnet_selftest between that node and a server."

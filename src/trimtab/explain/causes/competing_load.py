@@ -16,7 +16,7 @@ from typing import Final
 import polars as pl
 
 from trimtab.base.error import Message
-from trimtab.base.incident import Evidence, Route, Shape
+from trimtab.base.incident import Against, Evidence, Found, Route, Shape
 from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.units import format_bytes_per_s, format_percent
 from trimtab.explain.causes.evidence import (
@@ -28,10 +28,20 @@ from trimtab.explain.causes.evidence import (
     typical,
     with_circumstance,
 )
-from trimtab.explain.context import Cause, Context, RunFact, always_at
+from trimtab.explain.causes.failed_runs import kept_from_starting
+from trimtab.explain.context import LONGEST_STEP, Cause, Context, Period, RunFact, always_at
 from trimtab.explain.contrast import Sign, in_time
 from trimtab.explain.sight import View
-from trimtab.explain.telemetry_frame import MDTS, OSTS, SERVERS, TARGETS, holds, marked, observe
+from trimtab.explain.telemetry_frame import (
+    MDTS,
+    OSTS,
+    SERVERS,
+    TARGETS,
+    Observations,
+    holds,
+    marked,
+    observe,
+)
 
 TrafficStep = tuple[datetime, float, float, bool]
 """End, seconds, B/s over all targets, whether bad."""
@@ -41,9 +51,12 @@ _OF_DEVICES: Final = ("bytes_written_total", "bytes_read_total")
 _MORE: Final = 1.5
 """One and a half times the good hours; users' load varies by that much between day and night."""
 _MORE_JOBS: Final = 1.3
+_AS_MANY_JOBS: Final = -0.4
 _MATTERS: Final = 0.15
 """Share of what the probe reaches alone: smaller additional load takes no more than this from
 it."""
+_LOAD_WENT_ON: Final = -0.7
+_AS_MUCH: Final = 0.9
 _WHOLE: Final = 0.9
 """Share of the targets that a sum must cover."""
 ACCOUNTING: Final = "accounting of the batch system"
@@ -58,12 +71,19 @@ _OWN_BYTES_UNKNOWN: Final = Message(
 def assess_competing_load(context: Context) -> tuple[Evidence, ...]:
     """Return the evidence for and against load from other jobs."""
     steps, source, why = _others(context)
+    if context.incident.shape is Shape.UNSTEADY:
+        steps = _busier(steps)
+    beside = _against_the_probe(context, steps, source, why)
     seen = (
         _in_time(steps, source, why),
-        _against_the_probe(context, steps, source, why),
-        _jobs(context),
+        beside,
+        _went_on(context, steps, source),
+        _jobs(context, measured=bool(steps)),
+        kept_from_starting(context),
     )
-    return with_circumstance(seen, _shape(context))
+    # Load as large as all that the probe reaches alone is felt, however seldom jobs last so long.
+    felt = isinstance(beside.value, float) and beside.value >= 1 and beside.found is Found.FOR
+    return with_circumstance(seen, _shape(context, felt=felt))
 
 
 def _others(context: Context) -> tuple[list[TrafficStep], str, Message]:
@@ -83,6 +103,19 @@ def _others(context: Context) -> tuple[list[TrafficStep], str, Message]:
             own_runs = _own_runs(context)
             return [_less(step, own_runs) for step in known], source, _NO_RATE
     return [], _OF_CLIENTS[0], seen.why_not(_OF_CLIENTS[0], kinds=OSTS)
+
+
+def _busier(steps: Sequence[TrafficStep]) -> list[TrafficStep]:
+    """Return the busier half of the bad and of the good hours.
+
+    Load that makes runs scatter comes and goes; in its pauses it is as ever.
+    """
+    halves: list[TrafficStep] = []
+    for side in (True, False):
+        of_side = [step for step in steps if step[3] is side]
+        middle = median(rate for _, _, rate, _ in of_side) if of_side else 0.0
+        halves += [step for step in of_side if step[2] >= middle]
+    return sorted(halves)
 
 
 def _summed(frames: Sequence[pl.DataFrame]) -> list[TrafficStep]:
@@ -191,13 +224,48 @@ def _against_the_probe(
         f"other jobs moved {format_bytes_per_s(max(0.0, more))} more than in good hours, "
         f"{format_percent(max(0.0, share), 0)} of what the probe reaches"
     )
-    if not good:
-        weight = 0.0
-    elif share >= _MATTERS:
-        weight = min(1.0, 0.5 + 0.5 * math.log10(share / _MATTERS))
-    else:
-        weight = -1.5 if share < _MATTERS / 3 else -0.7
+    weight = _weight_of_share(share) if good else 0.0
     return sign.weighed(text, weight, value=share, reference=_MATTERS, source=source)
+
+
+def _weight_of_share(share: float) -> float:
+    """Return the weight of additional load of this share of the probe's reach, without a jump.
+
+    -1.5 up to a third of what matters, 0.5 at all of it, then half of each further power of ten.
+    """
+    powers = math.log10(max(share, _MATTERS / 3) / _MATTERS)
+    return min(1.0, 0.5 + powers * (0.5 if powers > 0 else 2 / math.log10(3)))
+
+
+def _went_on(context: Context, steps: Sequence[TrafficStep], source: str) -> Evidence:
+    """Return whether as much load went on when runs were well again: then it slows none."""
+    sign = Sign("load-after", Route.TIME, "load after it had ended", unit="B/s", view=View.TRAFFIC)
+    sides = [[value for *_, value, is_bad in steps if is_bad is side] for side in (True, False)]
+    until = context.incident.until
+    if until is None or not all(sides):
+        return sign.missing("not-ended", "it has not ended, or its load is unknown", source=source)
+    afterwards = (Period(until, until + LONGEST_STEP),)
+    seen = Observations(context.telemetry, bad=afterwards, good=())
+    frames = [seen.rates(name, kinds=OSTS) for name in source.split(" and ")]
+    known = [frame for frame in frames if not frame.is_empty()]
+    # An interval that began before its end has load of the bad hours in it.
+    after = [
+        value
+        for at, seconds, value, is_after in (_summed(known) if known else [])
+        if is_after and at - timedelta(seconds=seconds) >= until
+    ]
+    if not after:
+        return sign.missing("no-snapshots", "no snapshots soon after its end", source=source)
+    bad, good = map(median, sides)
+    text = (
+        f"other jobs moved {format_bytes_per_s(min(after))} after it had ended, "
+        f"{format_bytes_per_s(bad)} in the bad hours"
+    )
+    went_on = bad > _MORE * good and min(after) > _AS_MUCH * bad
+    return sign.weighed(
+        text, _LOAD_WENT_ON if went_on else 0.0, value=min(after), reference=bad, source=source,
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 def _reach(context: Context) -> float | None:
@@ -208,8 +276,11 @@ def _reach(context: Context) -> float | None:
     return median(values) if values else None
 
 
-def _jobs(context: Context) -> Evidence:
-    """Return whether more jobs ran: from accounting, which covers every hour, else snapshots."""
+def _jobs(context: Context, *, measured: bool) -> Evidence:
+    """Return whether more jobs ran: from accounting, which covers every hour, else snapshots.
+
+    As many as ever in a few snapshots do not speak against load whose bytes were measured.
+    """
     sign = Sign(
         "concurrent-jobs",
         Route.RUNS,
@@ -225,6 +296,7 @@ def _jobs(context: Context) -> Evidence:
             _more(
                 replace(sign, subject=subject, source=ACCOUNTING, unit=column),
                 sides.with_columns(value=pl.col(column)),
+                _AS_MANY_JOBS,
             )
             for column, subject in (("jobs", "running jobs"), ("nodes", "nodes that jobs ran on"))
         ))  # fmt: skip
@@ -232,18 +304,18 @@ def _jobs(context: Context) -> Evidence:
     jobs = seen.values("concurrent_jobs", kinds=(*TARGETS, "server"), fold="max")
     if jobs.is_empty():
         return sign.not_available(seen.why_not("concurrent_jobs"))
-    return _more(sign, jobs)
+    return _more(sign, jobs, 0.0 if measured else _AS_MANY_JOBS)
 
 
-def _more(sign: Sign, frame: pl.DataFrame) -> Evidence:
-    contrast = in_time(frame, ratio=_MORE_JOBS, by=1.0, absent=-0.4, over="max")
+def _more(sign: Sign, frame: pl.DataFrame, absent: float) -> Evidence:
+    contrast = in_time(frame, ratio=_MORE_JOBS, by=1.0, absent=absent, over="max")
     if contrast.reason is not None:
         return sign.not_available(contrast.reason)
     text = f"{sign.subject}: {contrast.in_words(sign.unit)}"
     return sign.counted(text, min(0.5, contrast.weight), contrast)
 
 
-def _shape(context: Context) -> Evidence:
+def _shape(context: Context, *, felt: bool) -> Evidence:
     """Return whether it came and went the way jobs do."""
     sign = Sign("shape-of-load", Route.EXPECTED, view=View.PROBE)
     shape = context.incident.shape
@@ -254,7 +326,7 @@ def _shape(context: Context) -> Evidence:
     if shape is Shape.STEP and days >= 4:
         # The longest job of NERSC runs 24 h [S1, VII].
         text = f"it has lasted {days:.0f} days; jobs end sooner"
-        return sign.weighed(text, -0.4 if days < 10 else -1.2, value=days, unit="days")
+        return sign.weighed(text, -0.4 if days < 10 or felt else -1.2, value=days, unit="days")
     return sign.weighed(f"its shape ({shape}) does not indicate load", 0.0)
 
 
@@ -294,7 +366,9 @@ def assess_metadata_load(context: Context) -> tuple[Evidence, ...]:
     It affects file creation and removal, and the opens and closes of a file-per-task probe; it
     hardly affects streaming.
     """
-    seen = (_operations(context), _cpu(context), _rates(context))
+    seen = (
+        _operations(context), _cpu(context), _rates(context), kept_from_starting(context)
+    )  # fmt: skip
     return with_circumstance(seen, _metric(context))
 
 

@@ -13,12 +13,10 @@ should be reverted: both are protections and stayed on.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from statistics import median
 from typing import Final
 
 import polars as pl
@@ -29,15 +27,12 @@ from trimtab.base.units import format_percent
 from trimtab.explain.breadth import breadth, survey_view
 from trimtab.explain.causes.evidence import (
     beyond_chance,
-    levels,
     log_is_kept,
     named,
     names_are_stable,
-    of_incident,
-    onset_within,
-    value_of,
     with_circumstance,
 )
+from trimtab.explain.causes.onset import down_before, length_of, onset_of
 from trimtab.explain.context import Cause, Context, once
 from trimtab.explain.contrast import Sign
 from trimtab.explain.sight import (
@@ -72,7 +67,6 @@ _AFTER: Final = timedelta(hours=24)
 _CHANCE_OF_GAP: Final = ((_SOON, 0.8), (_SAME_DAY, 0.15), (_BEFORE, 0.05))
 """How soon an effective change shows: usually with the next runs. A judgement: for the two in [S1]
 only the day is known."""
-_RUNS_UNDISTURBED: Final = 3
 CONFIG_CHANGE: Final = EventKind.CONFIG_CHANGE
 _OF_STORAGE: Final = re.compile(
     r"\b(?:lustre|o[sb]t\w*|mdt\w*|oss\w{0,3} (?:kernel|firmware)|mds|lnet|lnd|ldiskfs|zfs|osc|mdc"
@@ -106,6 +100,21 @@ _WORDS_OF_LAYERS: Final[tuple[tuple[frozenset[Layer], re.Pattern[str]], ...]] = 
 _OTHER_SUBJECT: Final = 0.15
 """Words of an unrelated entry: "monitoring agent updated"."""
 _NO_SUBJECT: Final = 0.8
+_OF_SPEED: Final = re.compile(
+    r"checksum|rpcs|pages_per_rpc|dirty|read_?ahead|(?:kernel_release|_version|firmware)\Z|governor"
+    r"|queue/|stripe|brw_size|mb_|wbt|cache|journal|threads|nrs|mtu|credits|lnd|numa|smt|mitigation"
+    r"|bios|microcode|c_?state|turbo|lru|max_sectors|discard|mount",
+    re.I,
+)
+"""Settings through which the bytes or the operations of a client pass."""
+_OF_BOOKKEEPING: Final = re.compile(
+    r"debug|panic_|jobid|job_cleanup|job_stats|changelog|timeout|\bat_(?:min|max|history)|ping(?:er|_)"
+    r"|qos_(?:prio|threshold)|statahead|quota|dump|identity|nodemap",
+    re.I,
+)
+"""Buffers for messages, statistics, time limits, where new files go, what listings read ahead:
+none is passed by the bytes of a probe that works."""
+_UNKNOWN_SETTING: Final = 1.2
 _EVENT_MOST: Final = 1.7
 _SETTING_MOST: Final = 1.6
 _SHOWN_TOO: Final = 0.4
@@ -168,11 +177,11 @@ def _changes(context: Context) -> tuple[SettingChange, ...]:
 def _event(context: Context) -> tuple[Event | None, float]:
     """Return the log book entry that best fits the onset, and its weight."""
     changes = context.entries(lambda event: event.kind in KINDS and event.at <= context.now)
-    begun = context.incident.at
+    begins, ends = onset_of(context)
     near = [
         change
         for change in changes
-        if begun - _BEFORE <= change.end and change.at <= begun + _AFTER
+        if begins - _BEFORE <= change.end and change.at <= ends + _AFTER
     ]
     if not near:
         return None, 0.0
@@ -181,43 +190,34 @@ def _event(context: Context) -> tuple[Event | None, float]:
 
 
 def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> float:
-    """Return log10 of how much likelier the entry is if it was the cause than by chance."""
-    begun, within = context.incident.at, onset_within(context)
-    gap = begun - event.at
-    if event.at > begun + within and _down_before(context, event.at):
+    """Return log10 of how much likelier the entry is if it was the cause than by chance.
+
+    Chance has the length of the onset's own interval to put an entry there.
+    """
+    begins, ends = onset_of(context)
+    if event.at > ends and down_before(context, event.at):
         # Written down later, or another change: no evidence against this one.
         return 0.0
-    far = timedelta() if event.at <= begun <= event.end else max(abs(gap) - within, timedelta())
+    far = max(event.at - ends, begins - event.end, timedelta())
     soon = next((chance for limit, chance in _CHANCE_OF_GAP if far <= limit), 0.02)
-    first = min([event.at for event in context.events] + [begun - timedelta(days=14)])
+    first = min([event.at for event in context.events] + [begins - timedelta(days=14)])
     known = (context.incident.until or context.now) - first
-    window = max(next((limit for limit, _ in _CHANCE_OF_GAP if far <= limit), _BEFORE), _SOON)
-    weight = max(-0.3, min(_EVENT_MOST, beyond_chance(soon, len(changes) - 1, known, window)))
-    return weight if weight <= 0 else min(weight, _subject(event))
+    reach = next((limit for limit, _ in _CHANCE_OF_GAP if far <= limit), _BEFORE)
+    window = max(reach, length_of(context))
+    # Changes that could not slow a probe are no rivals of one that could.
+    subject = _subject(event)
+    rivals = sum(_subject(change) >= subject for change in changes) - 1
+    weight = max(-0.3, min(_EVENT_MOST, beyond_chance(soon, rivals, known, window)))
+    return min(weight, subject)
 
 
 def _subject(event: Event) -> float:
     """Return the maximum weight of an entry, from what it says was changed."""
+    if _OF_BOOKKEEPING.search(event.detail) and not _OF_SPEED.search(event.detail):
+        return _OTHER_SUBJECT
     if _OF_STORAGE.search(event.detail) or event.targets or event.kind is not CONFIG_CHANGE:
         return _EVENT_MOST
     return _OTHER_SUBJECT if _OF_OTHERS.search(event.detail) else _NO_SUBJECT
-
-
-def _down_before(context: Context, at: datetime) -> bool:
-    """Return whether runs had already dropped to the bad level before a time."""
-    before = [
-        value
-        for run in of_incident(context, bad=True)
-        if run.at < at and (value := value_of(context, run)) is not None
-    ]
-    good = levels(context, of_incident(context, bad=False))
-    effect = context.incident.effect
-    if len(before) < _RUNS_UNDISTURBED or not good or effect is None or not math.isfinite(effect):
-        # The onset of a small step is known only to within hours.
-        return at - context.incident.at > _SAME_DAY
-    half = 1 + (effect - 1) / 2
-    reached = median(before) / median(good)
-    return reached < half if effect < 1 else reached > half
 
 
 def _logged(context: Context, event: Event | None, weight: float, *, shown: bool) -> Evidence:
@@ -244,6 +244,8 @@ def _logged(context: Context, event: Event | None, weight: float, *, shown: bool
         return sign.weighed(text, _NOTHING_LOGGED, code="change-not-logged")
     hours = (begun - event.at) / timedelta(hours=1)
     when = f"{hours:.1f} h before" if hours >= 0 else f"{-hours:.1f} h after"
+    begins, ends = onset_of(context)
+    when = "between the last good run and" if hours > 24 and begins <= event.at <= ends else when
     text = (
         f"the log book has a {event.kind} at {event.at:%d %B %H:%M}, {when} the first bad "
         f"run: {event.detail[:160] or 'no details'}"
@@ -255,14 +257,17 @@ def _logged(context: Context, event: Event | None, weight: float, *, shown: bool
 
 @once
 def _near(context: Context) -> tuple[SettingChange, ...]:
-    """Return the settings that changed around the onset."""
-    begun, within = context.incident.at, onset_within(context)
+    """Return the settings that changed around the onset.
+
+    One that was still as before when runs were already slow is not among them.
+    """
+    begins, ends = onset_of(context)
     return tuple(
         change
         for change in _changes(context)
-        if change.before_at <= begun + max(_AFTER / 4, within)
-        and change.at >= begun - max(_BEFORE / 4, within)
-        and not (change.before_at > begun + within and _down_before(context, change.before_at))
+        if change.before_at <= ends + _AFTER / 4
+        and change.at >= begins - _BEFORE / 4
+        and not (change.before_at > ends and down_before(context, change.before_at))
     )
 
 
@@ -296,13 +301,14 @@ def _set(
             text, _NOTHING_SET, code="setting-unchanged", value=0.0, reference=float(len(others)),
             sees=tuple(sorted(settings_see(kinds))),
         )  # fmt: skip
-    weight = _weight_of_setting(near, others, known)
+    weight = _weight_of_setting(context, near, others, known)
     if logged > 0:
         # Entry and setting are one change: together they weigh little more than the heavier one.
         weight = max(_SHOWN_TOO, weight - logged)
     widest = max(
         near,
         key=lambda change: (
+            _subject_of_setting(change),
             len(change.targets) / max(change.of, 1),
             -abs((change.at - begun) / timedelta(hours=1)),
         ),
@@ -350,14 +356,25 @@ def _targets_added(context: Context, *, logged: float) -> Evidence:
 
 
 def _weight_of_setting(
-    near: Sequence[SettingChange], others: Sequence[SettingChange], known: Sequence[datetime]
+    context: Context,
+    near: Sequence[SettingChange],
+    others: Sequence[SettingChange],
+    known: Sequence[datetime],
 ) -> float:
     """Return the weight of a change between snapshots: little if settings change all the time."""
     # Settings changed together are one change.
     times = {change.at for change in others}
-    window = max(min(change.at - change.before_at for change in near), _SOON)
+    between = min(change.at - change.before_at for change in near)
+    window = max(between, length_of(context), _SOON)
     weight = beyond_chance(0.8, len(times), known[-1] - known[0], window)
-    return max(0.2, min(_SETTING_MOST, weight))
+    return max(0.2, min(max(map(_subject_of_setting, near)), weight))
+
+
+def _subject_of_setting(change: SettingChange) -> float:
+    """Return the maximum weight of a setting, from what it is known to govern."""
+    if _OF_BOOKKEEPING.search(change.name):
+        return _OTHER_SUBJECT
+    return _SETTING_MOST if _OF_SPEED.search(change.name) else _UNKNOWN_SETTING
 
 
 def _kinds_within(
@@ -414,7 +431,7 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
     changed = set(event.targets) if event is not None else set()
     for change in settings:
         if len(change.targets) < change.of:
-            changed |= set(change.targets)
+            changed |= _served(context, change)
     if extent.slow and changed:
         fits = len(changed & set(extent.slow)) / len(changed | set(extent.slow))
         text = f"slow: {named(extent.slow)}; changed: {named(changed)}"
@@ -447,6 +464,17 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
     return sign.weighed(f"no single target was slow{level}", 0.3, value=extent.level)
 
 
+def _served(context: Context, change: SettingChange) -> set[str]:
+    """Return the targets below a change: those of the servers that were changed, if it is one."""
+    if change.kind != "server":
+        return set(change.targets)
+    return {
+        target
+        for target, server in context.home.items()
+        if server in change.targets and target.startswith("OST")
+    }
+
+
 def _taken_back(
     context: Context, near: Sequence[SettingChange], changes: Sequence[SettingChange]
 ) -> Evidence:
@@ -460,7 +488,7 @@ def _taken_back(
             change
             for change in changes
             if change not in near
-            and abs(change.at - until) <= _CLOSE
+            and change.before_at - _CLOSE <= until <= change.at + _CLOSE
             and any(change.name == first.name and change.after == first.before for first in near)
         ),
         None,
@@ -487,7 +515,7 @@ def _not_taken_back(context: Context, sign: Sign, until: datetime) -> Evidence:
     """Return that no reversal is known, as far as snapshots and log book would show it."""
     text = "the level recovered without a reversal"
     kinds = _kinds_within(context, until - _CLOSE, until) & _kinds_within(
-        context, until, until + _CLOSE
+        context, until + _SOON, until + 3 * _CLOSE
     )
     of_settings = settings_see(kinds)
     if acts_on(context) <= of_settings:

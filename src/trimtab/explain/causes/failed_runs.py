@@ -12,12 +12,14 @@ from typing import Final
 from trimtab.base.failure import Failure
 from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.run import RunStatus
-from trimtab.explain.causes.evidence import UNSEEN
+from trimtab.explain.causes.evidence import UNSEEN, runs_of_probe
 from trimtab.explain.context import Cause, Context, RunFact, always_at
 from trimtab.explain.contrast import NO_BAD_RUNS, Sign
 from trimtab.explain.sight import View
 
 NO_CONNECTION: Final = frozenset({Failure.NOT_CONNECTED, Failure.STALE})
+NOT_BEGUN: Final = frozenset({Failure.LAUNCHER, Failure.NAMES})
+_CANNOT_STOP: Final = -2.0
 NO_DEVICE: Final = frozenset({Failure.IO_ERROR, Failure.READ_ONLY})
 
 
@@ -57,6 +59,27 @@ def failed_with(
     sure = len(reporting) / (len(reporting) + 0.5)
     weight = most * sure * max(0.0, share - usual)
     return sign.weighed(text[:240], weight, reporting[0], value=share, reference=usual)
+
+
+def kept_from_starting(context: Context) -> Evidence:
+    """Return whether the bad runs never reached the file system: what slows it stopped none.
+
+    The batch system did not start them, or no name of a server was resolved.
+    """
+    subject = "bad runs that reached the file system"
+    sign = Sign("runs-reached-it", Route.EXPECTED, subject, unit="1", view=View.PROBE)
+    bad, _ = runs_of_probe(context)
+    if not bad:
+        return sign.not_available(NO_BAD_RUNS)
+    stopped = [run for run in bad if run.status is RunStatus.NOT_STARTED or _fails(run, NOT_BEGUN)]
+    share = len(stopped) / len(bad)
+    if share <= 0.5:
+        return sign.weighed(f"{len(bad) - len(stopped)} of {len(bad)} bad runs began", 0.0)
+    text = f"{len(stopped)} of {len(bad)} bad runs never reached the file system"
+    return sign.weighed(
+        text, _CANNOT_STOP * share, stopped[0], code="runs-never-began", value=share,
+        against=Against.CONDITION,
+    )  # fmt: skip
 
 
 def _fails(run: RunFact, failures: frozenset[Failure]) -> bool:

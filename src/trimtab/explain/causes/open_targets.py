@@ -23,6 +23,7 @@ from trimtab.explain.causes.evidence import (
     timing,
     value_of,
 )
+from trimtab.explain.causes.onset import down_before
 from trimtab.explain.context import Cause, Context, always_at
 from trimtab.explain.contrast import Sign, expected, in_time
 from trimtab.explain.sight import View
@@ -53,6 +54,7 @@ _MANY: Final = 0.25
 gets a third more."""
 _SOME: Final = 0.05
 _FEW_CLOSED: Final = 0.3
+_LOGGED: Final = 0.6
 _POLICY: Final = frozenset({"journal", "policy", "trimtab", "act"})
 """Sources of entries written by a policy, not by a person."""
 
@@ -181,7 +183,11 @@ def _for_one_mdt(seen: Observations) -> Evidence:
 
 
 def _logged(context: Context) -> Evidence:
-    evidence = logged(context, (EventKind.TARGET_CLOSED,), "targets being closed", weight=0.6)
+    kinds = (EventKind.TARGET_CLOSED,)
+    within = context.entries(lambda event: event.kind in kinds and context.is_bad(event.at))
+    # Surveys may have dated the incident: runs that were well until then saw the closing begin.
+    late = _LOGGED if within and not down_before(context, within[0].at) else 0.0
+    evidence = logged(context, kinds, "targets being closed", weight=_LOGGED, late=late)
     by = [
         event
         for event in context.events
@@ -266,7 +272,14 @@ FEW_TARGETS_OPEN: Final = Cause(
     assess=assess_few_targets_open,
     acts_on=always_at("target"),
     slows_metadata=False,
-    signs=("closed-now", "closed-in-time", "closed-for-one-mdt", "event-logged", "closing-logged"),
+    signs=(
+        "closed-now",
+        "closed-in-time",
+        "closed-for-one-mdt",
+        "event-logged",
+        "event-logged-late",
+        "closing-logged",
+    ),
     measurement="See which targets take no new files (trimtab targets SITE).",
     measurement_where=(
         (

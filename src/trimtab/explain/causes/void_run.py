@@ -465,8 +465,9 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     share = len({run.id for run in (*names, *launcher, *some, *waiting)}) / len(bad)
     usually = sum(_speaks(run) for run in good) / len(good) if good else 0.0
     text = f"{len(some)} of {len(bad)} runs report {kind}: {some[0].problem}"[:240]
-    sure = len(some) / (len(some) + 0.5)
-    weight = strength * sure * max(0.0, share - usually)
+    # What a run says stopped it is what stopped it; one that only never began says less.
+    sure = len(some) / (len(some) + (0.5 if code == "run-never-began" else 0.25))
+    weight = strength * sure * max(0.0, share - usually) / (1 - min(usually, 0.5))
     return sign.weighed(text, weight, some[0], code=code, value=share, reference=usually)
 
 
