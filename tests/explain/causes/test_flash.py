@@ -37,6 +37,7 @@ from tests.explain.causes.contexts import (
     setting,
     shows,
     sound,
+    sound_settings,
     space,
     stands,
     survey,
@@ -46,7 +47,7 @@ from tests.explain.causes.contexts import (
 
 from trimtab.base.error import Message, code_of
 from trimtab.base.event import EventKind
-from trimtab.base.incident import Found, Incident, Shape
+from trimtab.base.incident import Found, Incident, Route, Shape
 from trimtab.explain.causes.allocator_loops import ALLOCATOR_LOOPS as LOOPS
 from trimtab.explain.causes.garbage_collection import GARBAGE_COLLECTION as GC
 from trimtab.explain.causes.trim_overdue import TRIM_OVERDUE as OVERDUE
@@ -137,6 +138,14 @@ def test_a_profile_as_bad_in_good_hours_tells_less() -> None:
     shows(LOOPS, sound(profiles=[undated]), "allocator-cpu-share", weight=alone.weight)
     other = CpuProfile(START - 90 * 24 * HOUR, {"ldiskfs_mb_x": 0.3})
     shows(LOOPS, sound(profiles=[other]), "allocator-cpu-share", Found.NOT_AVAILABLE)
+
+
+def test_thresholds_that_were_taken_back() -> None:
+    """Where no loops are counted, the setting that makes them is a sign of its own."""
+    lowered = [row for row in sound_settings() if "mb_c2" not in row["name"]]
+    lowered += setting("ldiskfs/md0/mb_c2_threshold", "25", "15")
+    piece = shows(LOOPS, sound(settings=lowered), "thresholds-lowered", Found.FOR, weight=0.8)
+    assert piece.route is Route.TIME
 
 
 def test_thresholds() -> None:

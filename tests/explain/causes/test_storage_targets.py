@@ -350,6 +350,12 @@ def test_a_rebuild_that_was_over_before_is_not_of_interest() -> None:
 def test_a_rebuild_that_is_written_down_later_says_nothing() -> None:
     later = event(EventKind.REBUILD, BAD_FROM + 6 * HOUR)
     shows(ARRAY, sound(events=[later]), "event-logged-late", Found.NEUTRAL)
+    # Unless it names the target that is slow: whoever wrote it came to it later.
+    slow = survey(OST_WRITE, 6e9, slow_targets=[SIXTH])
+    named = event(EventKind.REBUILD, BAD_FROM + 6 * HOUR, targets=[SIXTH])
+    shows(ARRAY, sound(events=[named], surveys=slow), "event-logged", weight=0.8)
+    other = event(EventKind.REBUILD, BAD_FROM + 6 * HOUR, targets=[OSTS[9]])
+    shows(ARRAY, sound(events=[other], surveys=slow), "event-logged-late", Found.NEUTRAL)
 
 
 def test_drives_that_count_media_errors() -> None:

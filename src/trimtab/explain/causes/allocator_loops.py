@@ -10,6 +10,8 @@ a trim.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -65,6 +67,8 @@ _CPU_SHARE: Final = 0.1
 take 6.9 of 32 cores [S10], a fifth; half of that is already noticeable."""
 _NEEDS_FULL: Final = 0.72
 """No useless loops up to 75 % full in the simulation; fullness in a snapshot lags behind."""
+_LOWERED: Final = 0.8
+"""Weight of thresholds that were taken back: other things may have changed with them."""
 _DEFAULTS: Final = {"1": 25, "2": 15, "3": 5}
 
 
@@ -180,9 +184,14 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
             against=Against.CONDITION,
         )  # fmt: skip
     shown = ", ".join(f"c{n} {value}" for n, value in sorted(values.items()))
-    first, second = values.get("1", _DEFAULTS["1"]), values.get("2", _DEFAULTS["2"])
-    skipped = second >= first  # c1 is skipped from the same fullness as c0: the remedy of [S1]
+    skipped, before = _skips(values), _threshold_values(context, bad=False)
     text = f"{subject}: {shown}"
+    if before and _skips(before) and not skipped:
+        # The remedy was taken back with the first bad runs.
+        return replace(sign, route=Route.TIME).weighed(
+            f"{text}; in good hours the useless loop was skipped", _LOWERED,
+            code="thresholds-lowered", value=shown,
+        )  # fmt: skip
     text += "; the useless loop is skipped" if skipped else ""
     weight = -0.6 if skipped else 0.3 if values.get("1") == _DEFAULTS["1"] else 0.0
     code = "thresholds-in-force" if skipped else "thresholds"
@@ -192,11 +201,17 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
     )  # fmt: skip
 
 
-def _threshold_values(context: Context) -> dict[str, int]:
-    """Return the most common value of each threshold in the bad hours."""
+def _skips(values: Mapping[str, int]) -> bool:
+    """Return whether c1 is skipped from the same fullness as c0: the remedy of [S1]."""
+    return values.get("2", _DEFAULTS["2"]) >= values.get("1", _DEFAULTS["1"])
+
+
+def _threshold_values(context: Context, *, bad: bool = True) -> dict[str, int]:
+    """Return the most common value of each threshold in the bad hours, or in the good ones."""
     thresholds: dict[str, int] = {}
     for number in _DEFAULTS:
-        value = commonest(settings(context, f"mb_c{number}_threshold"))
+        rows = settings(context, f"mb_c{number}_threshold")
+        value = commonest(rows if bad else rows.with_columns(~pl.col("bad")))
         # Kernels print it with or without a percent sign: "25", "25%".
         match = None if value is None else re.match(r"\d+", value)
         if match is not None:
@@ -228,6 +243,7 @@ ALLOCATOR_LOOPS: Final = Cause(
         "loops-over-limit",
         "groups-searched",
         "allocator-cpu-share",
+        "thresholds-lowered",
     ),
     measurement=(
         "Raise mb_c2_threshold to mb_c1_threshold on one slow target (older ldiskfs only), or "

@@ -25,6 +25,7 @@ from trimtab.base.event import Event, EventKind
 from trimtab.base.incident import Against, Evidence, Found, Route, Shape
 from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.units import enumerated, format_duration, format_percent
+from trimtab.explain.breadth import breadth
 from trimtab.explain.context import SETTINGS, SURVEYS, Context, RunFact, once
 from trimtab.explain.contrast import Sign, presence
 from trimtab.explain.sight import View
@@ -399,7 +400,7 @@ def logged(
         is a gap of weeks, in which any event is likelier to be there by chance.
     late
         Weight if the first came only after the first bad runs: work gets logged hours later, so it
-        supports little and contradicts nothing.
+        supports little and contradicts nothing, unless it names the slow targets.
     """
     requested = frozenset(kinds)
     events = context.entries(lambda event: event.kind in requested and event.at <= context.now)
@@ -415,10 +416,15 @@ def logged(
     after = [event for event in events if event.at > latest and context.is_bad(event.at)]
     if not before and not after:
         return LOG.weighed(f"the log book has no {noun.removeprefix('a ')}", 0.0)
+    slow = frozenset(breadth(context).slow)
+    of_slow = [event for event in after if event.targets and slow.issuperset(event.targets)]
+    if not before and of_slow:
+        # Written down later, of the very targets that are slow: of this incident all the same.
+        after, late = of_slow, weight
     event, late_words = (before[-1], "") if before else (after[0], " after the first bad runs")
     detail = f": {event.detail}" if event.detail else ""
     text = f"the log book has {noun}{late_words} at {event.at:%d %B %H:%M}{detail}"
-    code = "event-logged" if before else "event-logged-late"
+    code = "event-logged" if before or of_slow else "event-logged-late"
     # Chance has one in a window that is n times as long n times as often.
     longer = math.log10(max(1.0, (latest - earliest) / (2 * ONSET_MOST)))
     weight = max(0.0, weight - longer) if before else late
