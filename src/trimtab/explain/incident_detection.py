@@ -29,7 +29,6 @@ from trimtab.explain.incident_hours import (
     core_spells,
     end_of,
     margin_of,
-    of_surveys,
     summary_of,
     when_text,
 )

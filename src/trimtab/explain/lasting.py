@@ -50,7 +50,7 @@ heavy tails and busy weeks do to them; the least over all begins of a year is re
 than once in the sites of tests/explain/incidents/test_lasting.py."""
 _FAR: Final = 3.0
 """Usual standard deviations from which a run is of the wider spread."""
-_DEEP: Final = 6.0
+DEEP: Final = 6.0
 """Standard deviations of the wider spread from which a dip within it is a trouble of its own."""
 
 
@@ -73,16 +73,16 @@ def lasting_spread(judgement: SeriesJudgement, frame: pl.DataFrame, goal: float)
     if frame.is_empty():
         return
     blocks = _Blocks.of(frame)
-    found, usual_from = None, 0
+    wider, usual_from = None, 0
     for now in range(1, len(blocks.spreads) + 1):
-        if found is None:
+        if wider is None:
             since = blocks.wider_since(usual_from, now, goal)
-            found = None if since is None else blocks.placed(usual_from, since, now)
-        if found is not None and blocks.is_over(usual_from, found.begin, now):
-            yield blocks.spell(judgement, usual_from, found, now - _SINCE)
-            found, usual_from = None, now - _SINCE
-    if found is not None:
-        yield blocks.spell(judgement, usual_from, found, None)
+            wider = None if since is None else blocks.placed(usual_from, since, now)
+        if wider is not None and blocks.is_over(usual_from, wider.begin, now):
+            yield blocks.spell(judgement, usual_from, wider, now - _SINCE)
+            wider, usual_from = None, now - _SINCE
+    if wider is not None:
+        yield blocks.spell(judgement, usual_from, wider, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ def without_absorbed(dips: Iterable[Spell], wide: Sequence[Spell]) -> list[Spell
 
 
 def _is_deep(dip: Spell, spread: float) -> bool:
-    return dip.effect is not None and abs(math.log(max(dip.effect, 1e-9))) >= _DEEP * spread
+    return dip.effect is not None and abs(math.log(max(dip.effect, 1e-9))) >= DEEP * spread
 
 
 _LOST_LEAST: Final = 6

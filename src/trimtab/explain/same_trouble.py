@@ -21,6 +21,7 @@ from typing import Final
 from trimtab.base.incident import Shape
 from trimtab.base.series import ChangeStatus
 from trimtab.explain.incident_hours import began_together, of_surveys, same_runs
+from trimtab.explain.lasting import DEEP, is_of_losses
 from trimtab.explain.spell import Spell
 
 SHORT: Final = timedelta(days=2)
@@ -129,8 +130,8 @@ def _are_in_a_row(spell: Spell, other: Spell) -> bool:
 
 def _has_figures(spell: Spell) -> bool:
     """Return whether some run of a spell measured something usable."""
-    lost = spell.key is None or 0 < spell.unfinished == spell.runs
-    return spell.shape not in _LOW or spell.effect is not None or not lost
+    is_lost = spell.shape in _LOW and spell.key is None and spell.effect is None
+    return is_of_losses(spell) or not (is_lost or spell.is_lost)
 
 
 def _probe(spell: Spell) -> str:
@@ -164,7 +165,7 @@ def adds_nothing(spell: Spell, other: Spell) -> bool:
         is_deep = loss_of(spell) > _SPREADS * other.depth / 100
         return same_runs(spell, other) and _lasts(spell) and not is_deep
     is_same = spell.key is not None and spell.key == other.key
-    is_less = loss_of(spell) <= _LESS * loss_of(other)
+    is_less = loss_of(spell) <= _LESS * loss_of(other) < math.inf
     return is_same and spell.is_level and spell.at <= end and is_less
 
 
@@ -180,8 +181,9 @@ def _comes_again(spell: Spell, other: Spell) -> bool:
     """Return whether dips of a series, or what makes it unsteady, are near and alike."""
     if spell.key is None or spell.key != other.key or not _overlap(spell, other, SHORT):
         return False
-    if Shape.UNSTEADY in (spell.shape, other.shape):
-        return Shape.DIP in (spell.shape, other.shape)
+    for wide, low in ((spell, other), (other, spell)):
+        if wide.shape is Shape.UNSTEADY:
+            return low.shape is Shape.DIP and loss_of(low) < DEEP * wide.depth / 100
     if not (_is_short(spell) and _is_short(other)):
         return False
     if spell.unfinished and other.unfinished:
