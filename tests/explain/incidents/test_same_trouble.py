@@ -104,7 +104,7 @@ def test_surveys_that_show_all_targets_slow_belong_to_the_level_of_a_probe() -> 
 def wide(since: int, until: int, *, day_before: int | None = None) -> np.ndarray:
     """Return a series of 84 days that scatters more for a while, and on one day before."""
     hours = np.arange(24 * 84)
-    covs = np.where((hours >= since) & (hours < until), 0.15, 0.05)
+    covs = np.where((hours >= since) & (hours < until), 0.12, 0.05)
     if day_before is not None:
         covs[day_before : day_before + 24] = 0.15
     noise = np.random.default_rng(0).standard_normal(len(hours))
