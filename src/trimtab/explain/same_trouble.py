@@ -62,7 +62,7 @@ def is_of_one_trouble(spell: Spell, other: Spell) -> bool:
     """Return whether two spells belong to the same trouble, or the same one that comes and goes.
 
     Troubles as rare as dips by chance are (`trimtab.explain.dip.A_MONTH`) hardly ever come twice
-    within two days: dips of one series that are alike and that close are of one trouble.
+    within two days: dips of one metric that are alike and that close are of one trouble.
     """
     return are_together(spell, other) or _comes_again(spell, other)
 
@@ -178,12 +178,15 @@ def loss_of(spell: Spell) -> float:
 
 
 def _comes_again(spell: Spell, other: Spell) -> bool:
-    """Return whether dips of a series, or what makes it unsteady, are near and alike."""
-    if spell.key is None or spell.key != other.key or not _overlap(spell, other, SHORT):
+    """Return whether dips of a metric, or what makes a series unsteady, are near and alike."""
+    if spell.key is None or other.key is None or not _overlap(spell, other, SHORT):
+        return False
+    if spell.key.metric != other.key.metric:
         return False
     for wide, low in ((spell, other), (other, spell)):
         if wide.shape is Shape.UNSTEADY:
-            return low.shape is Shape.DIP and loss_of(low) < DEEP * wide.depth / 100
+            is_dip = low.shape is Shape.DIP and low.key == wide.key
+            return is_dip and loss_of(low) < DEEP * wide.depth / 100
     if not (_is_short(spell) and _is_short(other)):
         return False
     if spell.unfinished and other.unfinished:
