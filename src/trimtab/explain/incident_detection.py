@@ -153,7 +153,12 @@ def _strong(group: Sequence[Spell], lead: Spell) -> list[Spell]:
         for spell in group
         if spell.depth >= _STRONG * lead.depth
         or spell.key is None
-        or (spell.is_level and spell.key == lead.key and may_begin_together(spell, lead))
+        or (
+            spell.is_level
+            and spell.key == lead.key
+            and lead.shape is not Shape.UNSTEADY
+            and may_begin_together(spell, lead)
+        )
     ]
 
 

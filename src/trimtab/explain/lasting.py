@@ -187,7 +187,6 @@ class _Blocks:
         clipped = np.clip(self.spreads[first:now], usual, wide)
         nearer = ((clipped - usual) ** 2 - (clipped - wide) ** 2) / 2
         likely = np.cumsum(nearer[::-1])[::-1] / max(scatter(before), least) ** 2
-        likely = likely[: now - _SINCE + 1 - first]
         best = int(np.argmax(likely))
         within = np.flatnonzero(likely >= likely[best] - _WITHIN)
         return _Wider(first + best, first + int(within[0]), first + int(within[-1]), now)

@@ -43,7 +43,7 @@ interval of an effect leaves open."""
 _SPREADS: Final = 2.0
 """Standard deviations of unsteady runs up to which their level may seem to change."""
 _ALIKE: Final = 2.0
-"""Largest ratio of the losses of dips that are alike."""
+"""Largest ratio of losses that are alike."""
 
 
 def grouped_spells(
@@ -103,7 +103,7 @@ def _are_beside(spell: Spell, other: Spell) -> bool:
     if _is_short(spell) or _is_short(other):
         # A dip long after a level change is another trouble; at its beginning it is the same.
         long, short = (other, spell) if _is_short(spell) else (spell, other)
-        begins = long.began[0] - tolerance <= short.at <= long.began[1] + tolerance
+        begins = long.at - tolerance <= short.at <= long.at + tolerance
         unsure = long.certainty is ChangeStatus.SUSPECT and spell.key == other.key
         return _overlap(spell, other, _NEAR) and (begins or unsure)
     return may_begin_together(spell, other, tolerance)
@@ -160,7 +160,8 @@ def adds_nothing(spell: Spell, other: Spell) -> bool:
     if not begin <= spell.at <= other.last or not _lasts(other):
         return False
     if of_surveys(spell) and not spell.targets and other.key is not None:
-        return other.shape is Shape.STEP and other.is_level
+        is_alike = loss_of(spell) <= _ALIKE * loss_of(other)
+        return other.shape is Shape.STEP and other.is_level and spell.at <= end and is_alike
     if other.shape is Shape.UNSTEADY:
         is_deep = loss_of(spell) > _SPREADS * other.depth / 100
         return same_runs(spell, other) and _lasts(spell) and not is_deep
