@@ -427,11 +427,7 @@ def find_troubles(
         taken = _taken((*spells, *lost), judgement.key, now)
         low = [dip for dip in dips_of[judgement.key] if dip not in lost]
         reported += unsteady(judgement, looked, low, taken, window_s=limits.window_s)
-    # What an unsteady stretch took in no longer stands beside a lost run.
-    lost, more = without_lone_runs(reported, frames, runs)
-    reported = [spell for spell in reported if spell not in lost]
     reported += integrity(bad_checksums, now)
-    lone = tuple(sorted({*lone, *more}, key=lambda run: (run.at, run.probe), reverse=True))
     return Troubles(merged(reported, frames, site=site, now=now), lone)
 
 
