@@ -89,16 +89,20 @@ def test_runs_lost_in_a_row_are_one_trouble_however_sparse_they_are() -> None:
     assert (incident.at, incident.until) == (hour(600), hour(624))
 
 
-def test_surveys_that_show_all_targets_slow_belong_to_the_level_of_a_probe() -> None:
+@pytest.mark.parametrize(("share", "told"), [(0.7, 1), (0.4, 2)])
+def test_surveys_that_show_no_more_than_a_probe_belong_to_its_level(
+    share: float, told: int
+) -> None:
     frames = {WRITE: quiet(1, (400, 840, 0.8))}
     surveys = frame_of(
         (hour(24 * day + 2), {"write_bandwidth": {
-            f"OST{ost:04X}": (0.7 if day >= 22 else 1.0) * 1e9 * (1 + 0.01 * ((day + ost) % 3))
+            f"OST{ost:04X}": (share if day >= 22 else 1.0) * 1e9 * (1 + 0.01 * ((day + ost) % 3))
             for ost in range(8)}})
         for day in range(35)
     )  # fmt: skip
-    (incident,) = merged_of(frames, {WRITE: [change(400, 0.8)]}, surveys=surveys)
-    assert (incident.at, incident.key) == (hour(400), WRITE)
+    incidents = merged_of(frames, {WRITE: [change(400, 0.8)]}, surveys=surveys)
+    assert len(incidents) == told
+    assert (incidents[-1].at, incidents[-1].key) == (hour(400), WRITE)
 
 
 def wide(since: int, until: int, *, day_before: int | None = None) -> np.ndarray:
