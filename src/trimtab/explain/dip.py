@@ -48,7 +48,7 @@ PAIR: Final = 6.0
 """Two runs within `TOGETHER` form a dip if each is this far below the level."""
 STRETCH: Final = 5.5
 """Mean of a stretch in standard errors that allow for autocorrelation, with runs clipped at
-`CLIPPED`."""
+`CLIPPED`, or half a standard deviation beyond the mean that is asked for."""
 CLIPPED: Final = 4.0
 LEAST: Final = LIMITS.cov
 """A smaller loss is never a dip: the goal for the COV of 48 hours [S1, VII] is what sites consider
@@ -298,13 +298,15 @@ def _bad(runs: Residuals) -> list[int]:
     for length in LENGTHS:
         if len(z) < 2 * length:
             break
+        limit = -STRETCH * widen / math.sqrt(length)
+        # A limit beyond the clip would never be reached, however deep the stretch.
+        most = max(CLIPPED, 0.5 - limit)
         # Runs known to be bad must not affect their neighbours.
-        clipped = np.where(bad, 0.0, np.clip(z, -CLIPPED, CLIPPED))
+        clipped = np.where(bad, 0.0, np.clip(z, -most, most))
         total = np.concatenate([[0.0], np.cumsum(clipped)])
         means = (total[length:] - total[:-length]) / length
-        deep = np.maximum(least[: len(means)], -CLIPPED + 0.5)
-        limit = np.minimum(-STRETCH * widen / math.sqrt(length), deep)
-        for start in np.flatnonzero(means < limit):
+        deep = np.maximum(least[: len(means)], 0.5 - most)
+        for start in np.flatnonzero(means < np.minimum(limit, deep)):
             window = np.arange(start, start + length)
             bad[window[z[window] < means[start] / 2]] = True
     return np.flatnonzero(bad).tolist()

@@ -29,7 +29,6 @@ from trimtab.explain.incident_hours import (
     core_spells,
     end_of,
     margin_of,
-    of_surveys,
     summary_of,
     when_text,
 )
@@ -49,6 +48,16 @@ from trimtab.explain.remembered_spells import (
     recurring_hours,
     single_targets,
 )
+from trimtab.explain.same_trouble import (
+    LASTING,
+    SHORT,
+    are_together,
+    ended_together,
+    grouped_spells,
+    is_of_one_trouble,
+    loss_of,
+    may_begin_together,
+)
 from trimtab.explain.spell import (
     Judged,
     LookedSeries,
@@ -62,18 +71,6 @@ from trimtab.explain.worse_level import drift, steps
 from trimtab.judge.array import scatter
 from trimtab.judge.series_level import is_worse, level_now
 
-_SHORT: Final = timedelta(days=2)
-_FEW_DAYS: Final = timedelta(days=11)
-"""A week, plus the two-day windows that miss their goal on either side of it."""
-_NEAR: Final = timedelta(hours=4)
-"""Short troubles this close are one: probes are hourly and do not start together."""
-_ONSET: Final = timedelta(hours=24)
-"""Levels that change within a day are one trouble, perhaps in stages; levels placed further apart
-are one if the intervals of their onsets meet."""
-_LOW: Final = (Shape.DIP, Shape.STEP)
-_SURVEYED: Final = timedelta(hours=30)
-"""Surveys are daily: what they show may have begun the day before."""
-_LASTING: Final = timedelta(days=14)
 _STAGE: Final = timedelta(hours=6)
 """A later onset than this is a separate stage; closer onsets cannot be resolved."""
 _WELL: Final = 2.5
@@ -95,7 +92,7 @@ def merged(
     """Return one incident per group of spells that belong together, latest first."""
     incidents = [
         _incident(part, frames, site=site, now=now)
-        for group in _groups(spells)
+        for group in grouped_spells(spells, is_of_one_trouble)
         for part in _parts(group)
     ]
     return tuple(sorted(incidents, key=lambda incident: (incident.at, incident.id), reverse=True))
@@ -107,68 +104,12 @@ def without_lone_runs(
     """Return the spells without those of single lost runs, and these runs, latest first."""
     lost: list[Spell] = []
     lone: list[LoneRun] = []
-    for group in _groups(spells):
+    for group in grouped_spells(spells, are_together):
         notes = lone_runs(group, frames, runs)
         if notes:
             lost += group
             lone += notes
     return tuple(lost), tuple(sorted(lone, key=lambda run: (run.at, run.probe), reverse=True))
-
-
-def _groups(spells: Sequence[Spell]) -> list[list[Spell]]:
-    """Group spells that belong together, directly or through others."""
-    groups: list[list[Spell]] = []
-    for spell in sorted(spells, key=lambda spell: (spell.at, spell.name, spell.shape)):
-        joined = [group for group in groups if any(_together(member, spell) for member in group)]
-        groups = [group for group in groups if group not in joined]
-        groups.append([*(spell for group in joined for spell in group), spell])
-    return groups
-
-
-def _together(spell: Spell, other: Spell) -> bool:
-    """Return whether two spells belong to the same trouble."""
-    if Shape.INTEGRITY in (spell.shape, other.shape):
-        return False
-    if Shape.PERIODIC in (spell.shape, other.shape):
-        return _recur_together(spell, other)
-    if {spell.shape, other.shape} == {Shape.UNSTEADY, Shape.STEP} and spell.key == other.key:
-        # The edge of a step is within the first windows that miss the goal.
-        return abs(spell.at - other.at) <= _SHORT
-    for wide, low in ((spell, other), (other, spell)):
-        if wide.shape is Shape.UNSTEADY and low.shape in _LOW and wide.last - wide.at <= _FEW_DAYS:
-            # A trouble that makes one series unsteady for days may dip or lower another.
-            over = low.until is not None or low.shape is Shape.DIP
-            within = wide.at <= low.at and low.last <= wide.last
-            return low.key != wide.key and over and within
-    if Shape.UNSTEADY in (spell.shape, other.shape) or Shape.DRIFT in (spell.shape, other.shape):
-        return spell.shape is other.shape and _overlap(spell, other, _NEAR)
-    surveyed = of_surveys(spell) != of_surveys(other)
-    tolerance = _SURVEYED if surveyed else _ONSET
-    if _is_short(spell) and _is_short(other):
-        return _overlap(spell, other, _SURVEYED if surveyed else _NEAR)
-    if _is_short(spell) or _is_short(other):
-        # A dip long after a level change is another trouble; at its beginning it is the same.
-        long, short = (other, spell) if _is_short(spell) else (spell, other)
-        begins = long.at - tolerance <= short.at <= long.at + tolerance
-        unsure = long.certainty is ChangeStatus.SUSPECT and spell.key == other.key
-        return _overlap(spell, other, _NEAR) and (begins or unsure)
-    return abs(spell.at - other.at) <= tolerance or began_together(spell, other)
-
-
-def _recur_together(spell: Spell, other: Spell) -> bool:
-    """Return whether two spells recur at about the same hours of the same days."""
-    if spell.recurs is None or other.recurs is None or not _overlap(spell, other, _NEAR):
-        return False
-    return spell.recurs.meets(other.recurs)
-
-
-def _is_short(spell: Spell) -> bool:
-    return spell.last - spell.at < _SHORT and spell.shape is not Shape.STEP
-
-
-def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:
-    (begin, end), (other_begin, other_end) = spell.extent, other.extent
-    return begin <= other_end + slack and other_begin <= end + slack
 
 
 def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
@@ -189,9 +130,10 @@ def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
         if spell.is_level
         and spell not in strong
         and spell not in beside
+        and not any(ended_together(spell, each) for each in strong)
         and (
             (spell.at < first - _STAGE and spell.began[1] < begun)
-            or (ended and (spell.until is None or spell.last > last))
+            or (ended and loss_of(spell) and (spell.until is None or spell.last > last))
         )
     ]
     yield [spell for spell in group if spell not in outside]
@@ -216,7 +158,12 @@ def _strong(group: Sequence[Spell], lead: Spell) -> list[Spell]:
         for spell in group
         if spell.depth >= _STRONG * lead.depth
         or spell.key is None
-        or (spell.is_level and spell.key == lead.key)
+        or (
+            spell.is_level
+            and spell.key == lead.key
+            and lead.shape is not Shape.UNSTEADY
+            and may_begin_together(spell, lead)
+        )
     ]
 
 
@@ -275,7 +222,7 @@ def _shape(group: Sequence[Spell], lead: Spell, at: datetime, last: datetime) ->
         return Shape.STEP
     if (
         lead.shape is Shape.DIP
-        and last - at >= _SHORT
+        and last - at >= SHORT
         and any(spell.until is None for spell in group)
     ):
         return Shape.STEP
@@ -295,7 +242,7 @@ def _state(
     """
     if until is not None:
         return IncidentState.ENDED
-    lasts = shape is Shape.STEP and now - at > _LASTING and is_usual
+    lasts = shape is Shape.STEP and now - at > LASTING and is_usual
     return IncidentState.LASTING if lasts else IncidentState.OPEN
 
 
@@ -344,7 +291,7 @@ def _better(
     moved = _moved(group)
     gains = []
     for key, frame in frames.items():
-        within, around = _sides(frame, at, min(last, at + _LASTING), _BETTER_BEFORE)
+        within, around = _sides(frame, at, min(last, at + LASTING), _BETTER_BEFORE)
         if name_of(key) in moved or len(within) == 0 or len(around) < _BETTER_RUNS:
             continue
         usual, value = float(np.median(around)), float(np.median(within))

@@ -45,11 +45,12 @@ def began_together(spell: Spell, other: Spell) -> bool:
     """
     (begin, end), (other_begin, other_end) = spell.began, other.began
     distance = max(other_begin - end, begin - other_end)
-    slack = max(end - begin, other_end - other_begin) if _same_runs(spell, other) else timedelta()
+    slack = max(end - begin, other_end - other_begin) if same_runs(spell, other) else timedelta()
     return distance <= slack
 
 
-def _same_runs(spell: Spell, other: Spell) -> bool:
+def same_runs(spell: Spell, other: Spell) -> bool:
+    """Return whether two spells are of metrics of the same runs."""
     keys = [
         None if each.key is None else (each.key.probe, each.key.kind, each.key.comparability)
         for each in (spell, other)
@@ -69,7 +70,7 @@ def companions(group: Sequence[Spell], strong: Sequence[Spell]) -> list[Spell]:
         for spell in group
         if spell.is_level
         and spell not in strong
-        and any(_same_runs(spell, step) and began_together(spell, step) for step in steps)
+        and any(same_runs(spell, step) and began_together(spell, step) for step in steps)
     ]
 
 
@@ -108,8 +109,9 @@ def begin_of(core: Sequence[Spell]) -> tuple[datetime, Onset | None]:
     Of levels that may have changed at the same moment, the best placed says when; a level that
     certainly changed earlier is the beginning.
     """
-    levels = [spell for spell in core if spell.onset and spell.shape in (Shape.STEP, Shape.DIP)]
-    levels = [spell for spell in levels if spell.is_level or spell.shape is Shape.STEP]
+    shapes = (Shape.STEP, Shape.DIP, Shape.UNSTEADY)
+    levels = [spell for spell in core if spell.onset and spell.shape in shapes]
+    levels = [spell for spell in levels if spell.is_level or spell.shape is not Shape.DIP]
     others = [spell for spell in core if spell not in levels]
     at, onset = _of_levels(levels)
     first = min(others, key=lambda spell: spell.at, default=None)

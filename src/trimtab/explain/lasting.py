@@ -48,7 +48,9 @@ _OUT: Final = 6.0
 """Standard errors between the medians of the blocks. The scatter of the blocks before contains what
 heavy tails and busy weeks do to them; the least over all begins of a year is reached by chance less
 than once in the sites of tests/explain/incidents/test_lasting.py."""
-_DEEP: Final = 6.0
+_FAR: Final = 3.0
+"""Usual standard deviations from which a run is of the wider spread."""
+DEEP: Final = 6.0
 """Standard deviations of the wider spread from which a dip within it is a trouble of its own."""
 
 
@@ -71,15 +73,34 @@ def lasting_spread(judgement: SeriesJudgement, frame: pl.DataFrame, goal: float)
     if frame.is_empty():
         return
     blocks = _Blocks.of(frame)
-    begin, usual_from, known = None, 0, 0
+    wider, usual_from = None, 0
     for now in range(1, len(blocks.spreads) + 1):
-        if begin is None:
-            begin, known = blocks.wider_since(usual_from, now, goal), now
-        if begin is not None and blocks.is_over(usual_from, begin, now):
-            yield blocks.spell(judgement, usual_from, begin, known, now - _SINCE)
-            begin, usual_from = None, now - _SINCE
-    if begin is not None:
-        yield blocks.spell(judgement, usual_from, begin, known, None)
+        if wider is None:
+            since = blocks.wider_since(usual_from, now, goal)
+            wider = None if since is None else blocks.placed(usual_from, since, now)
+        if wider is not None and blocks.is_over(usual_from, wider.begin, now):
+            yield blocks.spell(judgement, usual_from, wider, now - _SINCE)
+            wider, usual_from = None, now - _SINCE
+    if wider is not None:
+        yield blocks.spell(judgement, usual_from, wider, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wider:
+    """Since which block a series scatters more, and when that was known.
+
+    Attributes
+    ----------
+    first, last
+        Blocks between which it began.
+    known
+        Number of blocks from which it was found and placed.
+    """
+
+    begin: int
+    first: int
+    last: int
+    known: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +175,22 @@ class _Blocks:
         misses = interval is not None and interval.low > goal
         return since if misses and usual is not None and usual <= goal else None
 
+    def placed(self, usual_from: int, since: int, now: int) -> _Wider:
+        """Return where two levels of the spread divide the blocks best.
+
+        The test of `wider_since` is robust, so it hardly minds a few usual blocks after a begin.
+        """
+        before = self._usual(usual_from, since)
+        usual, wide = median(before), median(self.spreads[since:now])
+        least = 1 / math.sqrt(2 * np.mean([len(part) for part in self.values[since:now]]))
+        first = usual_from + _BEFORE[0]
+        clipped = np.clip(self.spreads[first:now], usual, wide)
+        nearer = ((clipped - usual) ** 2 - (clipped - wide) ** 2) / 2
+        likely = np.cumsum(nearer[::-1])[::-1] / max(scatter(before), least) ** 2
+        best = int(np.argmax(likely))
+        within = np.flatnonzero(likely >= likely[best] - _WITHIN)
+        return _Wider(first + best, first + int(within[0]), first + int(within[-1]), now)
+
     def is_over(self, usual_from: int, begin: int, now: int) -> bool:
         """Return whether the last blocks are as narrow as before, rather than as wide as since."""
         if now - begin <= _SINCE:
@@ -163,29 +200,32 @@ class _Blocks:
         return bool((self.spreads[now - _SINCE : now] < (usual + wide) / 2).all())
 
     def spell(
-        self, judgement: SeriesJudgement, usual_from: int, begin: int, known: int, end: int | None
+        self, judgement: SeriesJudgement, usual_from: int, wider: _Wider, end: int | None
     ) -> Spell:
+        begin = wider.begin
         upto = len(self.values) if end is None else end
         before = np.concatenate(self.values[max(usual_from, begin - _BEFORE[1]) : begin])
         since = np.concatenate(self.values[begin:upto])
         covs = [cov(part.tolist()) or 0.0 for part in (since, before)]
         interval = self._interval(begin, upto)
         assert interval is not None, "the goal was missed"
+        usual = math.exp(median(self._usual(usual_from, begin)))
+        far = np.abs(np.log(self.values[begin])) > _FAR * usual
         last = self.last if end is None else self.times[end - 1][-1]
         text = f"{100 * interval.low:.1f} to {100 * interval.high:.1f} %"
         return Spell(
             shape=Shape.UNSTEADY,
             key=judgement.key,
             name=name_of(judgement.key),
-            at=self.times[begin][0],
+            at=self.times[begin][int(np.argmax(far))],
             until=None if end is None else last,
             last=last,
-            detected_at=self.times[known - 1][-1],
+            detected_at=self.times[wider.known - 1][-1],
             certainty=ChangeStatus.CONFIRMED,
             depth=covs[0] / 0.01,
             what=f"COV {100 * covs[0]:.1f} % ({text}), {100 * covs[1]:.1f} % before",
             runs=len(since),
-            onset=(self.times[begin - 1][0], self.times[begin][-1]),
+            onset=(self.times[wider.first - 1][0], self.times[wider.last][-1]),
         )
 
     def _usual(self, usual_from: int, begin: int) -> Any:
@@ -229,7 +269,7 @@ def without_absorbed(dips: Iterable[Spell], wide: Sequence[Spell]) -> list[Spell
 
 
 def _is_deep(dip: Spell, spread: float) -> bool:
-    return dip.effect is not None and abs(math.log(max(dip.effect, 1e-9))) >= _DEEP * spread
+    return dip.effect is not None and abs(math.log(max(dip.effect, 1e-9))) >= DEEP * spread
 
 
 _LOST_LEAST: Final = 6

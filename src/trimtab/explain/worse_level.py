@@ -242,13 +242,15 @@ def _decline(
     daily = (
         within.filter(pl.col("value") > 0)
         .group_by_dynamic("at", every="1d")
-        .agg(pl.median("value"))
+        .agg(pl.median("value"), middle=pl.col("at").median())
     )
     if daily.height < _DECLINE_DAYS:
         return None
     days = daily["at"].dt.epoch("us").to_numpy() / 86400e6 + 0.5
     logs = np.log(daily["value"].to_numpy())
-    part = np.searchsorted([point.at.timestamp() / 86400 for point in points], days)
+    # Of a day that follows a gap there may be the evening alone.
+    middle = daily["middle"].dt.epoch("us").to_numpy() / 1e6
+    part = np.searchsorted([point.at.timestamp() for point in points], middle, side="right")
     levels = [logs[part == number] for number in np.unique(part)]
     n = len(days)
     stepped = sum(float(((level - level.mean()) ** 2).sum()) for level in levels)

@@ -106,6 +106,19 @@ def test_a_shallow_stretch_is_found_where_no_run_by_itself_is_a_dip() -> None:
     assert dip.certainty is ChangeStatus.SUSPECT
 
 
+@pytest.mark.parametrize("phi", [0.3, 0.75])
+def test_ten_runs_six_standard_deviations_down_are_a_dip_in_autocorrelated_noise(
+    phi: float,
+) -> None:
+    for seed in range(4):
+        values = level(seed, cov=0.03, phi=phi)
+        values[600:610] *= 0.82
+        frame = series.frame(values)
+        (dip,) = dips_of(frame)
+        assert dip.effect == pytest.approx(0.82, abs=0.06)
+        assert abs(dip.at - frame["at"][600]) <= timedelta(hours=2)
+
+
 def test_a_deep_dip_does_not_reach_out_to_its_neighbours() -> None:
     frame = made(low(500, 508, 0.15))
     (dip,) = dips_of(frame)

@@ -149,3 +149,18 @@ def test_good_hours_end_where_an_incident_may_have_begun() -> None:
     incident = incident_of(values)
     stretches = windows_of(incident, {WRITE: series.frame(values)}, hour(0), hour(840))
     assert (stretches.bad[0].from_, stretches.good[-1].to) == (hour(600), hour(596))
+
+
+def test_a_step_in_a_gap_that_ends_in_an_evening_is_no_gradual_loss() -> None:
+    """The day after the gap has a few runs, all of the new level."""
+    first, last = 24 * 16, 24 * 24 + 21
+    frame = quiet(1, (24 * 8, 840, 0.95), (last, 840, 0.72)).filter(
+        (pl.col("at") < hour(first)) | (pl.col("at") >= hour(last))
+    )
+    fast, middle, slow = (share * series.LEVEL_BYTES_PER_S for share in (1, 0.95, 0.95 * 0.72))
+    placed = [
+        change(24 * 8, 0.95, before=fast, after=middle),
+        change(last, 0.72, before=middle, after=slow, between=(hour(first - 1), hour(last))),
+    ]
+    incidents = merged_of({WRITE: frame}, {WRITE: placed})
+    assert {incident.shape for incident in incidents} == {Shape.STEP}

@@ -1,0 +1,205 @@
+"""Which spells belong to the same trouble: one incident per trouble, not one per series.
+
+Two spells are of one trouble if they began together, ended together, or if the later one adds
+nothing to the earlier::
+
+    ├──────── a level of one series ────────┤
+    ├──────── of another ───────────────────────┤      began together
+            ├──── a further loss, or surveys ───┤      ended together
+                 ├── a lesser one of the same series    adds nothing
+
+Otherwise a later loss within the hours of an earlier one is another trouble.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Final
+
+from trimtab.base.incident import Shape
+from trimtab.base.series import ChangeStatus
+from trimtab.explain.incident_hours import began_together, of_surveys, same_runs
+from trimtab.explain.lasting import DEEP, is_of_losses
+from trimtab.explain.spell import Spell
+
+SHORT: Final = timedelta(days=2)
+_FEW_DAYS: Final = timedelta(days=11)
+"""A week, plus the two-day windows that miss their goal on either side of it."""
+_NEAR: Final = timedelta(hours=4)
+"""Short troubles this close are one: probes are hourly and do not start together."""
+_ONSET: Final = timedelta(hours=24)
+"""Levels that change within a day are one trouble, perhaps in stages; levels placed further apart
+are one if the intervals of their onsets meet. Ends are placed no better."""
+_SURVEYED: Final = timedelta(hours=30)
+"""Surveys are daily: what they show may have begun the day before."""
+LASTING: Final = timedelta(days=14)
+"""A level that lasts so long is the new normal, and what comes later is another trouble."""
+_LOW: Final = (Shape.DIP, Shape.STEP)
+_LESS: Final = 0.5
+"""Share of a loss up to which a further one of the same series is the same trouble: about what the
+interval of an effect leaves open."""
+_SPREADS: Final = 2.0
+"""Standard deviations of unsteady runs up to which their level may seem to change."""
+_ALIKE: Final = 2.0
+"""Largest ratio of losses that are alike."""
+
+
+def grouped_spells(
+    spells: Sequence[Spell], is_same: Callable[[Spell, Spell], bool]
+) -> list[list[Spell]]:
+    """Group spells that belong together, directly or through others."""
+    groups: list[list[Spell]] = []
+    for spell in sorted(spells, key=lambda spell: (spell.at, spell.name, spell.shape)):
+        joined = [group for group in groups if any(is_same(member, spell) for member in group)]
+        groups = [group for group in groups if group not in joined]
+        groups.append([*(spell for group in joined for spell in group), spell])
+    return groups
+
+
+def is_of_one_trouble(spell: Spell, other: Spell) -> bool:
+    """Return whether two spells belong to the same trouble, or the same one that comes and goes.
+
+    Troubles as rare as dips by chance are (`trimtab.explain.dip.A_MONTH`) hardly ever come twice
+    within two days: dips of one metric that are alike and that close are of one trouble.
+    """
+    return are_together(spell, other) or _comes_again(spell, other)
+
+
+def are_together(spell: Spell, other: Spell) -> bool:
+    """Return whether the hours of two spells are those of one trouble."""
+    if Shape.INTEGRITY in (spell.shape, other.shape):
+        return False
+    if Shape.PERIODIC in (spell.shape, other.shape):
+        return _recur_together(spell, other)
+    return (
+        _are_beside(spell, other)
+        or _are_in_a_row(spell, other)
+        or ended_together(spell, other)
+        or adds_nothing(spell, other)
+        or adds_nothing(other, spell)
+    )
+
+
+def _are_beside(spell: Spell, other: Spell) -> bool:
+    """Return whether two spells began together, or are short and overlap."""
+    if {spell.shape, other.shape} == {Shape.UNSTEADY, Shape.STEP} and spell.key == other.key:
+        # The edge of a step is within the first windows that miss the goal.
+        return abs(spell.at - other.at) <= SHORT
+    for wide, low in ((spell, other), (other, spell)):
+        if wide.shape is Shape.UNSTEADY and low.shape in _LOW and wide.last - wide.at <= _FEW_DAYS:
+            # A trouble that makes one series unsteady for days may dip or lower another.
+            over = low.until is not None or low.shape is Shape.DIP
+            within = wide.at <= low.at and low.last <= wide.last
+            return low.key != wide.key and over and within
+    if Shape.UNSTEADY in (spell.shape, other.shape) or Shape.DRIFT in (spell.shape, other.shape):
+        return spell.shape is other.shape and _overlap(spell, other, _NEAR)
+    surveyed = of_surveys(spell) != of_surveys(other)
+    tolerance = _SURVEYED if surveyed else _ONSET
+    if _is_short(spell) and _is_short(other):
+        begun = surveyed and abs(spell.at - other.at) <= _SURVEYED
+        return begun or _overlap(spell, other, _NEAR)
+    if _is_short(spell) or _is_short(other):
+        # A dip long after a level change is another trouble; at its beginning it is the same.
+        long, short = (other, spell) if _is_short(spell) else (spell, other)
+        begins = long.at - tolerance <= short.at <= long.at + tolerance
+        unsure = long.certainty is ChangeStatus.SUSPECT and spell.key == other.key
+        return _overlap(spell, other, _NEAR) and (begins or unsure)
+    return may_begin_together(spell, other, tolerance)
+
+
+def may_begin_together(spell: Spell, other: Spell, tolerance: timedelta = _ONSET) -> bool:
+    """Return whether two levels may have changed at the same moment, or within a day."""
+    return abs(spell.at - other.at) <= tolerance or began_together(spell, other)
+
+
+def _recur_together(spell: Spell, other: Spell) -> bool:
+    """Return whether two spells recur at about the same hours of the same days."""
+    if spell.recurs is None or other.recurs is None or not _overlap(spell, other, _NEAR):
+        return False
+    return spell.recurs.meets(other.recurs)
+
+
+def _are_in_a_row(spell: Spell, other: Spell) -> bool:
+    """Return whether two spells of runs without a figure have no usable run between them."""
+    first, later = sorted((spell, other), key=lambda spell: spell.at)
+    is_known = _has_figures(first) or _has_figures(later)
+    return not is_known and _probe(first) == _probe(later) and later.began[0] <= first.last
+
+
+def _has_figures(spell: Spell) -> bool:
+    """Return whether some run of a spell measured something usable."""
+    is_lost = spell.shape in _LOW and spell.key is None and spell.effect is None
+    return is_of_losses(spell) or not (is_lost or spell.is_lost)
+
+
+def _probe(spell: Spell) -> str:
+    return spell.name if spell.key is None else spell.key.probe
+
+
+def ended_together(spell: Spell, other: Spell) -> bool:
+    """Return whether two spells that last were over at the same moment.
+
+    Independent troubles that overlap end on the same day by chance only.
+    """
+    if spell.until is None or other.until is None or not (_lasts(spell) and _lasts(other)):
+        return False
+    tolerance = _SURVEYED if of_surveys(spell) != of_surveys(other) else _ONSET
+    is_new = abs(spell.at - other.at) <= LASTING
+    return is_new and _overlap(spell, other, _NEAR) and abs(spell.last - other.last) <= tolerance
+
+
+def _lasts(spell: Spell) -> bool:
+    return spell.is_level or spell.shape in (Shape.STEP, Shape.DRIFT, Shape.UNSTEADY)
+
+
+def adds_nothing(spell: Spell, other: Spell) -> bool:
+    """Return whether ``spell`` shows nothing beyond ``other``, in whose hours it begins."""
+    begin, end = other.began[0], min(other.last, other.at + LASTING)
+    if not begin <= spell.at <= other.last or not _lasts(other):
+        return False
+    if of_surveys(spell) and not spell.targets and other.key is not None:
+        is_alike = loss_of(spell) <= _ALIKE * loss_of(other)
+        return other.shape is Shape.STEP and other.is_level and spell.at <= end and is_alike
+    if other.shape is Shape.UNSTEADY:
+        is_deep = loss_of(spell) > _SPREADS * other.depth / 100
+        return same_runs(spell, other) and _lasts(spell) and not is_deep
+    is_same = spell.key is not None and spell.key == other.key
+    is_less = loss_of(spell) <= _LESS * loss_of(other) < math.inf
+    return is_same and spell.is_level and spell.at <= end and is_less
+
+
+def loss_of(spell: Spell) -> float:
+    """Return the loss that a spell shows, as a logarithm: 0 where its direction is not known."""
+    interval = spell.effect_interval
+    if spell.effect is None or (interval and interval.low <= 1 <= interval.high):
+        return math.inf if spell.unfinished == spell.runs > 0 else 0.0
+    return abs(math.log(max(spell.effect, 1e-9)))
+
+
+def _comes_again(spell: Spell, other: Spell) -> bool:
+    """Return whether dips of a metric, or what makes a series unsteady, are near and alike."""
+    if spell.key is None or other.key is None or not _overlap(spell, other, SHORT):
+        return False
+    if spell.key.metric != other.key.metric:
+        return False
+    for wide, low in ((spell, other), (other, spell)):
+        if wide.shape is Shape.UNSTEADY:
+            is_dip = low.shape is Shape.DIP and low.key == wide.key
+            return is_dip and loss_of(low) < DEEP * wide.depth / 100
+    if not (_is_short(spell) and _is_short(other)):
+        return False
+    if spell.unfinished and other.unfinished:
+        return True
+    low, high = sorted((loss_of(spell), loss_of(other)))
+    return 0 < high <= _ALIKE * low
+
+
+def _is_short(spell: Spell) -> bool:
+    return spell.last - spell.at < SHORT and spell.shape is not Shape.STEP
+
+
+def _overlap(spell: Spell, other: Spell, slack: timedelta) -> bool:
+    (begin, end), (other_begin, other_end) = spell.extent, other.extent
+    return begin <= other_end + slack and other_begin <= end + slack

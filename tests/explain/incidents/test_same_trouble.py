@@ -1,0 +1,136 @@
+"""Troubles that several spells show are told once; two troubles stay two."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from tests.calibration import series
+from tests.explain.incidents.frames import WRITE, found, frame_of, level
+from tests.explain.incidents.test_incidents import change, merged_of, quiet, run
+from tests.explain.incidents.test_lasting import STILL
+from tests.support.small_site import hour
+
+from trimtab.base.incident import Shape
+from trimtab.base.run import RunStatus
+from trimtab.base.series import SeriesKey
+from trimtab.base.verdict import Interval
+
+OTHER = SeriesKey("s", "other", "ior", "write_bandwidth", "B/s")
+
+
+def test_losses_days_apart_that_are_over_together_are_one_trouble() -> None:
+    frames = {WRITE: quiet(1, (400, 700, 0.85)), OTHER: quiet(2, (496, 700, 0.5))}
+    changes = {
+        WRITE: [change(400, 0.85), change(700, 0.85, back=True)],
+        OTHER: [change(496, 0.5), change(700, 0.5, back=True)],
+    }
+    (incident,) = merged_of(frames, changes)
+    assert (incident.key, incident.until) == (OTHER, hour(699))
+    assert incident.moved_with == ("hourly write_bandwidth",)
+
+
+def test_losses_days_apart_that_end_days_apart_are_two() -> None:
+    frames = {WRITE: quiet(1, (400, 640, 0.85)), OTHER: quiet(2, (496, 740, 0.7))}
+    changes = {
+        WRITE: [change(400, 0.85), change(640, 0.85, back=True)],
+        OTHER: [change(496, 0.7), change(740, 0.7, back=True)],
+    }
+    later, earlier = merged_of(frames, changes)
+    assert (earlier.key, later.key) == (WRITE, OTHER)
+
+
+def test_a_level_that_had_become_normal_and_one_that_ends_with_it_are_two() -> None:
+    frames = {WRITE: quiet(1, (100, 800, 0.85)), OTHER: quiet(2, (600, 800, 0.7))}
+    changes = {
+        WRITE: [change(100, 0.85), change(800, 0.85, back=True)],
+        OTHER: [change(600, 0.7), change(800, 0.7, back=True)],
+    }
+    assert len(merged_of(frames, changes)) == 2
+
+
+@pytest.mark.parametrize(("further", "told"), [(0.96, 1), (0.8, 2)])
+def test_a_further_loss_of_a_series_is_another_trouble_if_it_is_no_lesser_one(
+    further: float, told: int
+) -> None:
+    frame = quiet(1, (400, 840, 0.82), (544, 840, further))
+    middle, last = (share * series.LEVEL_BYTES_PER_S for share in (0.82, 0.82 * further))
+    placed = [change(400, 0.82), change(544, further, before=middle, after=last)]
+    incidents = merged_of({WRITE: frame}, {WRITE: placed})
+    assert len(incidents) == told
+    assert incidents[-1].at == hour(400)
+
+
+def test_dips_that_are_alike_and_come_again_within_two_days_are_one_trouble() -> None:
+    values = level(3)
+    for begin in (600, 640):
+        values[begin : begin + 4] *= 0.5
+    (incident,) = found({WRITE: series.frame(values)}, changes=STILL).incidents
+    assert (incident.at, incident.until) == (hour(600), hour(643))
+
+
+def test_dips_that_are_far_apart_or_not_alike_are_two() -> None:
+    for second, factor in ((660, 0.5), (620, 0.15)):
+        values = level(3)
+        values[600:604] *= 0.6
+        values[second : second + 4] *= factor
+        assert len(found({WRITE: series.frame(values)}, changes=STILL).incidents) == 2
+
+
+def test_runs_lost_in_a_row_are_one_trouble_however_sparse_they_are() -> None:
+    """Two failed and one unfinished run, every twelve hours: no run between them ended well."""
+    hours = np.arange(0, 840, 12)
+    bad = {hours[50]: RunStatus.FAILED, hours[51]: RunStatus.FAILED}
+    frame = series.frame(level(1)[::12], hours == hours[52], step_s=12 * 3600.0)
+    frame = frame.filter(~np.isin(hours, list(bad)))
+    runs = [run(int(at), bad.get(at, RunStatus.OK)) for at in hours]
+    (incident,) = merged_of({WRITE: frame}, runs=runs)
+    assert (incident.at, incident.until) == (hour(600), hour(624))
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.7, 1), (0.4, 2)])
+def test_surveys_that_show_no_more_than_a_probe_belong_to_its_level(
+    share: float, told: int
+) -> None:
+    frames = {WRITE: quiet(1, (400, 840, 0.8))}
+    surveys = frame_of(
+        (hour(24 * day + 2), {"write_bandwidth": {
+            f"OST{ost:04X}": (share if day >= 22 else 1.0) * 1e9 * (1 + 0.01 * ((day + ost) % 3))
+            for ost in range(8)}})
+        for day in range(35)
+    )  # fmt: skip
+    incidents = merged_of(frames, {WRITE: [change(400, 0.8)]}, surveys=surveys)
+    assert len(incidents) == told
+    assert (incidents[-1].at, incidents[-1].key) == (hour(400), WRITE)
+
+
+def wide(since: int, until: int, *, day_before: int | None = None) -> np.ndarray:
+    """Return a series of 84 days that scatters more for a while, and on one day before."""
+    hours = np.arange(24 * 84)
+    covs = np.where((hours >= since) & (hours < until), 0.12, 0.05)
+    if day_before is not None:
+        covs[day_before : day_before + 24] = 0.15
+    noise = np.random.default_rng(0).standard_normal(len(hours))
+    return series.LEVEL_BYTES_PER_S * np.exp(covs * noise)
+
+
+def test_a_level_within_a_wide_spread_that_is_no_further_off_is_that_spread() -> None:
+    frame = series.frame(wide(24 * 50, 24 * 64))
+    lower = [change(24 * 56, 0.85), change(24 * 60, 0.85, back=True)]
+    unknown = [change(24 * 60, 0.97, effect_interval=Interval(0.94, 1.02, 0.95))]
+    for further in (lower, unknown):
+        (incident,) = merged_of({WRITE: frame}, {WRITE: further})
+        assert incident.shape is Shape.UNSTEADY
+    deep = [change(24 * 56, 0.4), change(24 * 60, 0.4, back=True)]
+    assert len(merged_of({WRITE: frame}, {WRITE: deep})) == 2
+
+
+def test_a_wide_spread_begins_where_the_runs_begin_to_scatter() -> None:
+    """One wide day four days earlier is not its begin."""
+    since = 24 * 50 + 6
+    frame = series.frame(wide(since, 24 * 64, day_before=since - 96))
+    incident = found({WRITE: frame}, changes=STILL).incidents[0]
+    assert abs(incident.at - hour(since)) <= timedelta(hours=24)
+    begin, end = incident.onset or (hour(0), hour(0))
+    assert begin <= hour(since) <= end
