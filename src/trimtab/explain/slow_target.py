@@ -335,6 +335,8 @@ class _Usual:
         known = self.count > 0
         middle = np.ones(len(row))
         middle[known] = medians(self._values[known], axis=1)
+        # One high reading at first does not make all that follow low.
+        middle = np.where(self.count < _HISTORY, np.minimum(middle, 1.0), middle)
         relative = row / np.maximum(middle, 1e-9)
         off = np.abs(relative - 1)
         others = known & np.isfinite(row)

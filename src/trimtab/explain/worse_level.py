@@ -48,6 +48,9 @@ _EVERY: Final = 2
 """Grid step in days for the beginning and end of a fitted line."""
 _DRIFT_LEAST: Final = 0.05
 """Loss over the days of the trend; below it a drift is not yet an incident."""
+_CERTAIN: Final = 0.5
+"""Part of a trend that its 95 % interval leaves at least: as four standard errors do. Chance brings
+one of 40 trends in that direction to two of them, and a site has a dozen series."""
 
 
 def _is_about_1(interval: Interval) -> bool:
@@ -372,6 +375,9 @@ def drift(judgement: SeriesJudgement) -> Iterator[Spell]:
     if trend.direction is not down or trend.change_per_day is None:
         return
     if trend.from_ is None or trend.to is None:
+        return
+    ends = trend.change_per_day_interval
+    if ends is None or min(abs(ends.low), abs(ends.high)) < _CERTAIN * abs(trend.change_per_day):
         return
     lost = abs(trend.change_per_day) * (trend.to - trend.from_).total_seconds() / 86400
     stepped = any(
