@@ -306,7 +306,9 @@ def _bad(runs: Residuals) -> list[int]:
         limit = np.minimum(-STRETCH * widen / math.sqrt(length), deep)
         for start in np.flatnonzero(means < limit):
             window = np.arange(start, start + length)
-            bad[window[z[window] < means[start] / 2]] = True
+            # Of steady runs the clipped ones say nothing of how deep they are.
+            if np.median(z[window] - least[window]) < 0:
+                bad[window[z[window] < means[start] / 2]] = True
     return np.flatnonzero(bad).tolist()
 
 

@@ -32,9 +32,10 @@ _DEEP_RUNS: Final = 3
 """Runs in a row that show how deep a level was at its deepest."""
 _LOST_MOST: Final = math.log(10)
 """Loss, in logarithms, as which an unfinished run counts."""
-_SUSPECT_LEAST: Final = 0.05
-"""Minimum size of a suspected level change. A smaller one must be confirmed: a few suspects a year
-are false, and those are small."""
+_LEAST: Final = 0.05
+"""Minimum loss of a level that is an incident, alone or with the steps after it. Of a confirmed one
+the interval of its effect has to reach it: `judge` tells smaller changes too, but who runs a site
+does nothing about them, and the load of its users alone brings them about."""
 _BETTER_MOST: Final = timedelta(days=14)
 """A level that lasts longer is usual. A better one that is over sooner, as while users are on
 holiday, was no more than that: what follows is the usual level again."""
@@ -46,8 +47,6 @@ _DECLINE_LEAST: Final = 5.0
 """Minimum days for a gradual loss; a shorter one is a step."""
 _EVERY: Final = 2
 """Grid step in days for the beginning and end of a fitted line."""
-_DRIFT_LEAST: Final = 0.05
-"""Loss over the days of the trend; below it a drift is not yet an incident."""
 _CERTAIN: Final = 0.5
 """Part of a trend that its 95 % interval leaves at least: as four standard errors do. Chance brings
 one of 40 trends in that direction to two of them, and a site has a dozen series."""
@@ -67,13 +66,19 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
     changes = changes_of(judgement, frame)
     times: list[datetime] = frame["at"].to_list()
     others = _ends_of_better_days(changes, more)
+    staged: set[int] = set()
     for places in [*_downward(changes, others, more)]:
+        if _ratio(changes[places[0]], changes[places[-1]]) < _LEAST:
+            continue
+        staged |= set(places)
         decline = _decline(judgement, frame, [changes[place].point for place in places])
         if decline is not None:
             others |= set(places)
             yield _gradual(judgement, frame, changes, places, decline)
     for index, change in enumerate(changes):
         if index in others or not _is_told(change, more):
+            continue
+        if not (index in staged or _is_large(change, more)):
             continue
         back = _recovery(change, changes[index + 1 :], more)
         begun = min(_sharpened(change, frame), times[-1])
@@ -130,6 +135,19 @@ def _ends_of_better_days(changes: Sequence[LevelChange], more_is_better: bool) -
     return ends
 
 
+def _ratio(first: LevelChange, last: LevelChange) -> float:
+    """Return the size of the change from the level before one change to that after another."""
+    return abs((last.after or 0.0) / first.before - 1) if first.before else 1.0
+
+
+def _is_large(change: LevelChange, more_is_better: bool) -> bool:
+    """Return whether a change may have lost enough for an incident, as far as its size is known."""
+    interval = change.point.effect_interval
+    if change.lost is not None or interval is None:
+        return change.lost is not None or change.size >= _LEAST
+    return (1 - interval.low if more_is_better else interval.high - 1) >= _LEAST
+
+
 def _is_usual_again(better: LevelChange, change: LevelChange, *, more_is_better: bool) -> bool:
     """Return whether a change leads back to the level before a better one, or nearly so."""
     usual, now = better.before, change.after
@@ -138,13 +156,13 @@ def _is_usual_again(better: LevelChange, change: LevelChange, *, more_is_better:
     if change.lost is not None or better.is_worse(more_is_better=more_is_better):
         return False
     loss = 1 - now / usual if more_is_better else now / usual - 1
-    return loss < _SUSPECT_LEAST
+    return loss < _LEAST
 
 
 def _is_told(change: LevelChange, more_is_better: bool) -> bool:
     """Return whether a change is for the worse, or may be, and large enough."""
     if not change.direction_known:
-        return change.size >= _SUSPECT_LEAST
+        return True
     return change.is_worse(more_is_better=more_is_better) and not _is_faint(change)
 
 
@@ -383,7 +401,7 @@ def drift(judgement: SeriesJudgement) -> Iterator[Spell]:
     stepped = any(
         change.dismissed_at is None and change.at >= trend.from_ for change in judgement.changes
     )
-    if stepped or lost < _DRIFT_LEAST:
+    if stepped or lost < _LEAST:
         return
     more = judgement.key.more_is_better
     yield Spell(
@@ -443,7 +461,7 @@ def _is_faint(change: LevelChange) -> bool:
     includes or almost includes 1.
     """
     if not change.confirmed:
-        return change.size < _SUSPECT_LEAST
+        return change.size < _LEAST
     interval = change.point.effect_interval
     return change.lost is None and interval is not None and _is_about_1(interval)
 
