@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +20,9 @@ from tests.support.small_site import HOUR, SITE, SmallSite, hour
 
 from trimtab.base.incident import Incident, IncidentState, Shape
 from trimtab.base.series import ChangePoint, ChangeStatus, SeriesJudgement
+from trimtab.base.verdict import Interval, TrendDirection
 from trimtab.explain.incident_detection import find_troubles
+from trimtab.explain.worse_level import drift
 from trimtab.judge.series_analysis import judge_series
 from trimtab.probe.site_judgement import judge_site
 from trimtab.site.place import Place
@@ -135,6 +138,56 @@ def test_a_drift_that_recovers_has_ended() -> None:
     assert abs(present(drift.until) - hour(24 * 55)) <= hour(24) - hour(0)
 
 
+# Levels that are no trouble: a usual one that is back, and one that hardly differs.
+
+
+def told(shape: Callable[[np.ndarray], np.ndarray], cov: float = 0.02) -> list[float]:
+    """Return on which days the lasting incidents of a series begin, rounded."""
+    values = level(7, DAYS, cov) * shape(np.arange(24 * DAYS) / 24)
+    incidents = found({WRITE: series.frame(values)}).incidents
+    return sorted(round((incident.at - hour(0)) / (24 * HOUR)) for incident in incidents)
+
+
+def test_the_end_of_better_days_is_no_incident() -> None:
+    """While users are on holiday a probe has the file system for itself."""
+    assert told(stairs((30, 1.09), (39, 1 / 1.09))) == []
+    assert told(stairs((30, 1.09), (39, 0.9 / 1.09))) == [39]
+
+
+def test_the_end_of_better_weeks_is_one() -> None:
+    assert told(stairs((20, 1.09), (48, 1 / 1.09))) == [48]
+
+
+def test_a_trouble_that_comes_back_is_told_again() -> None:
+    assert told(stairs((25, 0.85), (31, 1 / 0.85), (35, 0.85))) == [25, 35]
+
+
+def test_a_level_that_lost_less_than_a_twentieth_is_no_incident() -> None:
+    (change,) = judge_series(shaped(stairs((40, 0.97)), 7), WRITE).changes
+    assert change.status is ChangeStatus.CONFIRMED
+    assert told(stairs((40, 0.97))) == []
+    assert told(stairs((40, 0.93))) == [40]
+
+
+def test_small_steps_that_add_up_are_told() -> None:
+    assert told(stairs((25, 0.97), (45, 0.96)), 0.01) != []
+
+
+@pytest.mark.parametrize(("low", "high", "drifts"), [(-0.01, -0.0004, 0), (-0.007, -0.003, 1)])
+def test_a_trend_that_is_hardly_certain_is_no_drift(low: float, high: float, drifts: int) -> None:
+    frame = series.frame(level(3))
+    judgement = judge_series(frame, WRITE)
+    trend = replace(
+        judgement.trend,
+        direction=TrendDirection.FALLING,
+        from_=hour(0),
+        to=hour(24 * 30),
+        change_per_day=-0.005,
+        change_per_day_interval=Interval(low, high, 0.95),
+    )
+    assert len(list(drift(replace(judgement, trend=trend, changes=())))) == drifts
+
+
 # Whatever happens beside it: a confirmed change for the worse is in an incident while it lasts.
 
 EVERY_DAYS = 40
@@ -158,13 +211,15 @@ def worse(judgement: SeriesJudgement) -> list[tuple[ChangePoint, datetime | None
     """Return the confirmed changes for the worse with what ended them: half of it was back.
 
     Where the interval comes within half a per cent of 1 the level itself may not have changed: some
-    runs were lost, or a dip is over.
+    runs were lost, or a dip is over. One that cannot have lost a twentieth is no incident.
     """
     confirmed = [change for change in judgement.changes if change.status is ChangeStatus.CONFIRMED]
     lasting = []
     for place, change in enumerate(confirmed):
         interval = change.effect_interval
         if change.before is None or (interval is not None and interval.high >= 0.995):
+            continue
+        if interval is not None and interval.low > 0.95:
             continue
         if change.after is not None and (change.after >= change.before or interval is None):
             continue
