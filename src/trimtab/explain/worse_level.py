@@ -33,9 +33,9 @@ _DEEP_RUNS: Final = 3
 _LOST_MOST: Final = math.log(10)
 """Loss, in logarithms, as which an unfinished run counts."""
 _LEAST: Final = 0.05
-"""Minimum loss of a level that is an incident, alone or with the steps after it. Of a confirmed one
-the interval of its effect has to reach it: `judge` tells smaller changes too, but who runs a site
-does nothing about them, and the load of its users alone brings them about."""
+"""Minimum loss of what is not a confirmed level that lasts: a few suspects a year are false, and
+those are small; hours that lose less are no dip, days that lose less no drift; and a change without
+a direction may be a gain."""
 _BETTER_MOST: Final = timedelta(days=14)
 """A level that lasts longer is usual. A better one that is over sooner, as while users are on
 holiday, was no more than that: what follows is the usual level again."""
@@ -66,19 +66,14 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
     changes = changes_of(judgement, frame)
     times: list[datetime] = frame["at"].to_list()
     others = _ends_of_better_days(changes, more)
-    staged: set[int] = set()
     for places in [*_downward(changes, others, more)]:
-        if _ratio(changes[places[0]], changes[places[-1]]) < _LEAST:
-            continue
-        staged |= set(places)
         decline = _decline(judgement, frame, [changes[place].point for place in places])
         if decline is not None:
             others |= set(places)
-            yield _gradual(judgement, frame, changes, places, decline)
+            if abs(1 - decline.ratio) >= _LEAST:
+                yield _gradual(judgement, frame, changes, places, decline)
     for index, change in enumerate(changes):
         if index in others or not _is_told(change, more):
-            continue
-        if not (index in staged or _is_large(change, more)):
             continue
         back = _recovery(change, changes[index + 1 :], more)
         begun = min(_sharpened(change, frame), times[-1])
@@ -88,6 +83,8 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
             upto = times[bisect_left(times, end) - 1]
         is_short = back is not None and upto - begun < SHORT
         core = None if back is None else _core(change, frame, begun, upto, more_is_better=more)
+        if is_short and core is None and change.lost is None and change.size < _LEAST:
+            continue
         margin = None if core is None else (begun, upto)
         shown, begun, upto = core or (change, begun, upto)
         point = shown.point
@@ -135,19 +132,6 @@ def _ends_of_better_days(changes: Sequence[LevelChange], more_is_better: bool) -
     return ends
 
 
-def _ratio(first: LevelChange, last: LevelChange) -> float:
-    """Return the size of the change from the level before one change to that after another."""
-    return abs((last.after or 0.0) / first.before - 1) if first.before else 1.0
-
-
-def _is_large(change: LevelChange, more_is_better: bool) -> bool:
-    """Return whether a change may have lost enough for an incident, as far as its size is known."""
-    interval = change.point.effect_interval
-    if change.lost is not None or interval is None:
-        return change.lost is not None or change.size >= _LEAST
-    return (1 - interval.low if more_is_better else interval.high - 1) >= _LEAST
-
-
 def _is_usual_again(better: LevelChange, change: LevelChange, *, more_is_better: bool) -> bool:
     """Return whether a change leads back to the level before a better one, or nearly so."""
     usual, now = better.before, change.after
@@ -161,8 +145,9 @@ def _is_usual_again(better: LevelChange, change: LevelChange, *, more_is_better:
 
 def _is_told(change: LevelChange, more_is_better: bool) -> bool:
     """Return whether a change is for the worse, or may be, and large enough."""
-    if not change.direction_known:
-        return True
+    interval = change.point.effect_interval
+    if not change.direction_known and interval is not None:
+        return (1 - interval.low if more_is_better else interval.high - 1) >= _LEAST
     return change.is_worse(more_is_better=more_is_better) and not _is_faint(change)
 
 
