@@ -171,11 +171,11 @@ def _checksum_spell(group: list[BadChecksums], now: datetime) -> Spell:
     )
 
 
-A_MONTH: Final = 0.01
+A_MONTH: Final = 0.02
 """Maximum rate per 30 days at which chance may bring this many lost runs this close together.
 
-Per number of runs: over all numbers that gives up to 0.04 incidents a month. Two runs in a row are
-one where under 0.3 % of hourly runs are lost, three in a row where under 2 % are."""
+Per number of runs: over all numbers that gives up to 0.08 incidents a month. Two runs in a row are
+one where under 0.4 % of hourly runs are lost, three in a row where under 2 % are."""
 VARIES: Final = 0.5
 """Squared coefficient of variation of the rate over hours and days, as in `trimtab.explain.dip`."""
 _BEFORE: Final = timedelta(days=60)
