@@ -258,6 +258,9 @@ def _walked(table: Any, *, slow: float, sigmas: float, sure: float, history: int
           ▲           │  ▲└─low─┐                ▲└─half of it back──▶ better ──again──▶ well
           └────well───┘  └──────┘                └───────slow────────────┘
         well ──under half, or `MANY` together──▶ slow
+
+    Under half by one reading that is not ``sure`` is slow for now, and is left out by the caller if
+    nothing else shows it.
     """
     usual = _Usual(table.shape[1])
     doubted: dict[int, list[_Doubt]] = {}

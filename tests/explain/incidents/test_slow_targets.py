@@ -156,7 +156,7 @@ def in_one_survey(day: int, share: float, *metrics: str) -> Callable[[int, str, 
 
 @pytest.mark.parametrize("day", [20, 29])
 def test_one_low_reading_of_one_target_is_no_incident(tmp_path: Path, day: int) -> None:
-    """Neither once it is over nor while it is the last: a third of the sites had one a month."""
+    """Neither once it is over nor while it is the last one."""
     site = SmallSite(surveys=surveys(30, in_one_survey(day, 0.42, "write_bandwidth")))
     every = told_by_all(tmp_path, site)
     assert not any(every.values()), every
