@@ -257,10 +257,7 @@ def _walked(table: Any, *, slow: float, sigmas: float, sure: float, history: int
         well ──low──▶ doubted ──low, certain──▶ slow ──half of it back, beyond scatter──▶ well
           ▲           │  ▲└─low─┐                ▲└─half of it back──▶ better ──again──▶ well
           └────well───┘  └──────┘                └───────slow────────────┘
-        well ──under half, or `MANY` together──▶ slow
-
-    Under half by one reading that is not ``sure`` is slow for now, and is left out by the caller if
-    nothing else shows it.
+        well ──under half (`_Part.sure`: a second time), or `MANY` together──▶ slow
     """
     usual = _Usual(table.shape[1])
     doubted: dict[int, list[_Doubt]] = {}
