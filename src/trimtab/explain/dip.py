@@ -308,7 +308,9 @@ def _bad(runs: Residuals) -> list[int]:
         deep = np.maximum(least[: len(means)], 0.5 - most)
         for start in np.flatnonzero(means < np.minimum(limit, deep)):
             window = np.arange(start, start + length)
-            bad[window[z[window] < means[start] / 2]] = True
+            # Of steady runs the clipped ones say nothing of how deep they are.
+            if np.median(z[window] - least[window]) < 0:
+                bad[window[z[window] < means[start] / 2]] = True
     return np.flatnonzero(bad).tolist()
 
 

@@ -29,7 +29,7 @@ from trimtab.base.units import plural
 from trimtab.explain.context import RunFact
 from trimtab.explain.spell import Spell, core_with_most, grouped
 from trimtab.explain.spell import apart as furthest
-from trimtab.judge.quantile import binomial_above
+from trimtab.judge.quantile import beta_lower
 
 BROKEN: Final = {RunStatus.FAILED: "failed", RunStatus.NOT_STARTED: "did not start"}
 _USELESS: Final = {
@@ -62,9 +62,21 @@ def failures(runs: Sequence[RunFact], apart: Mapping[str, str] | None = None) ->
     return [
         _failure_spell(probe, why, group, times[probe], apart or {})
         for (probe, why), broken in sorts.items()
-        for group in grouped(broken, lambda run: run.at, furthest(times[probe]))
+        for group in _in_a_row(broken, times[probe])
         if why != _DOUBTED or len(group) >= _DOUBTED_LEAST
     ]
+
+
+def _in_a_row(broken: Sequence[RunFact], times: Sequence[datetime]) -> list[list[RunFact]]:
+    """Return broken runs of a probe in groups; hours without any run do not part them."""
+    groups: list[list[RunFact]] = []
+    for group in grouped(broken, lambda run: run.at, furthest(times)):
+        between = slice(bisect_right(times, groups[-1][-1].at) if groups else 0, None)
+        if groups and times[between][0] >= group[0].at:
+            groups[-1] += group
+        else:
+            groups.append(group)
+    return groups
 
 
 def _why(run: RunFact) -> str | None:
@@ -159,11 +171,13 @@ def _checksum_spell(group: list[BadChecksums], now: datetime) -> Spell:
     )
 
 
-A_MONTH: Final = 0.05
+A_MONTH: Final = 0.02
 """Maximum rate per 30 days at which chance may bring this many lost runs this close together.
 
-Per number of runs: over all numbers that gives up to 0.2 incidents a month if three hourly probes
-lose 3 % of their runs at random, and fewer otherwise (tests/explain/incidents)."""
+Per number of runs: over all numbers that gives up to 0.08 incidents a month. Two runs in a row are
+one where under 0.4 % of hourly runs are lost, three in a row where under 2 % are."""
+VARIES: Final = 0.5
+"""Squared coefficient of variation of the rate over hours and days, as in `trimtab.explain.dip`."""
 _BEFORE: Final = timedelta(days=60)
 """Days used to estimate how often runs are lost; half a run is added to a short record."""
 _MONTH: Final = timedelta(days=30)
@@ -241,6 +255,11 @@ def _by_chance(count: int, begin: datetime, end: datetime, probes: Mapping[_Prob
     """Return whether runs are lost so often that this many this close are not unusual.
 
     The first lost run starts the group; the others are among the runs up to the last one.
+
+    Notes
+    -----
+    The rate of losses varies, and is estimated from few of them: their number is negative binomial,
+    and a lost run makes a high rate likelier.
     """
     earlier = [
         part.filter(part.is_between(begin - _BEFORE, begin, closed="left")).len()
@@ -254,4 +273,6 @@ def _by_chance(count: int, begin: datetime, end: datetime, probes: Mapping[_Prob
     first = min((runs.every[0] for runs in probes.values() if runs.every.len()), default=begin)
     if begin - first < _BEFORE:
         a_month = every / max((begin - first) / _MONTH, 1e-3)
-    return a_month * share * binomial_above(count - 2, float(span - 1), share) > A_MONTH
+    shape = 1.0 / (1.0 / (lost + 0.5) + VARIES * (1.0 + 1.0 / (lost + 0.5)))
+    mean = (span - 1) * share
+    return a_month * share * beta_lower(mean / (shape + mean), count - 1, shape + 1) > A_MONTH

@@ -101,15 +101,25 @@ def merged(
 def without_lone_runs(
     spells: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], runs: Iterable[RunFact] = ()
 ) -> tuple[tuple[Spell, ...], tuple[LoneRun, ...]]:
-    """Return the spells without those of single lost runs, and these runs, latest first."""
+    """Return the spells without those of single lost or slow runs, and the lost ones, latest first.
+
+    A run is slow by itself when it meets a job, as it is lost when it meets a broken node.
+    """
     lost: list[Spell] = []
     lone: list[LoneRun] = []
     for group in grouped_spells(spells, are_together):
         notes = lone_runs(group, frames, runs)
-        if notes:
+        if notes or _is_one_slow_run(group):
             lost += group
             lone += notes
     return tuple(lost), tuple(sorted(lone, key=lambda run: (run.at, run.probe), reverse=True))
+
+
+def _is_one_slow_run(group: Sequence[Spell]) -> bool:
+    """Return whether a group is one low run, however many of its figures show it."""
+    return len({(spell.at, spell.key and spell.key.probe) for spell in group}) == 1 and all(
+        spell.shape is Shape.DIP and spell.key is not None and spell.runs == 1 for spell in group
+    )
 
 
 def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:

@@ -21,7 +21,7 @@ from trimtab.base.incident import Shape
 from trimtab.base.series import ChangeStatus, SeriesJudgement, SeriesKey
 from trimtab.base.units import format_percent
 from trimtab.explain.context import RunFact
-from trimtab.explain.failed_run import BROKEN
+from trimtab.explain.failed_run import BROKEN, VARIES
 from trimtab.explain.spell import TOGETHER, Spell, name_of
 from trimtab.judge.array import log_likelihood_of_share, median, scatter
 from trimtab.judge.quantile import binomial_above
@@ -278,9 +278,6 @@ _LOST_SPAN: Final = timedelta(days=3)
 _LOST_EVIDENCE: Final = 21.0
 """Twice the log-likelihood ratio of two rates against one: reached by chance once in 200,000 tests
 (chi-squared, one degree of freedom), for each of the hundreds of begins in a year."""
-_VARIES: Final = 0.5
-"""Squared coefficient of variation of a rate over hours and days, as in `trimtab.explain.dip`: it
-makes the same ratio likelier by chance."""
 _LOST_TIMES: Final = 3.0
 _LOST_MORE: Final = 0.03
 """The rate since is at least so many times that before, and so much more."""
@@ -435,7 +432,7 @@ def _evidence(before: tuple[Any, Any], since: tuple[Any, Any]) -> Any:
     """
     whole = before[0] + since[0], before[1] + since[1]
     ratio = log_likelihood_of_share(*before) + log_likelihood_of_share(*since)
-    return 2 * (ratio - log_likelihood_of_share(*whole)) / (1 + _VARIES)
+    return 2 * (ratio - log_likelihood_of_share(*whole)) / (1 + VARIES)
 
 
 def _ratios(outcomes: RunOutcomes, usual_from: int, now: int) -> tuple[Any, Any, Any, Any]:
@@ -478,7 +475,7 @@ def _loss_spell(outcomes: RunOutcomes, rate: _Rate, end: int | None) -> Spell:
     begins, evidence, *_ = _ratios(outcomes, rate.usual_from, rate.placed)
     place = int(np.flatnonzero(begins == rate.begin)[0])
     # The evidence is twice the log-likelihood ratio, less what the varying rate takes from it.
-    likely = begins[evidence >= evidence[place] - 2 * _WITHIN / (1 + _VARIES)]
+    likely = begins[evidence >= evidence[place] - 2 * _WITHIN / (1 + VARIES)]
     upto = len(outcomes.times) if end is None else end
     rows = rate.begin, upto - 1, max(0, int(likely[0]) - 1), int(likely[-1])
     at, last, low, high = (datetime.fromtimestamp(float(outcomes.times[row]), UTC) for row in rows)

@@ -27,7 +27,10 @@ SLOW: Final = 0.75
 """A quarter below its usual share of the survey's median: the smallest loss of OSTs called slow in
 [S1, III]."""
 CRAWLS: Final = 0.5
-"""A loss of half is enough in one survey; a smaller one must show in consecutive surveys."""
+"""A loss of half is certain with a second measurement: the next survey, or another metric of the
+same one. Of the thousand readings of a month some are as low, and well the next night."""
+SILENT: Final = 0.1
+"""A target that hardly moves anything is more than slow: one reading is enough."""
 SIGMAS: Final = 5.0
 """Plus this many of its robust standard deviations in one survey, or this many over the square root
 of n in each of n consecutive surveys, which is as rare: some targets scatter by nature."""
@@ -116,7 +119,7 @@ def slow_surveys(surveys: pl.DataFrame) -> list[Spell]:
     for (metric,), rows in levels.group_by("metric", maintain_order=True):
         table = rows["value"].to_numpy()[:, None]
         times: list[datetime] = rows["at"].to_list()
-        for part in _walked(table, slow=SLOW_ALL, sigmas=0.0, history=_HISTORY):
+        for part in _walked(table, slow=SLOW_ALL, sigmas=0.0, sure=CRAWLS, history=_HISTORY):
             stretches.append(_stretch("", str(metric), part, times))
     every: list[datetime] = levels["at"].unique().sort().to_list()
     return [
@@ -148,7 +151,7 @@ def slow_stretches(surveys: pl.DataFrame) -> list[SlowTarget]:
     """Return each stretch in which a target was slow in a metric, earliest first.
 
     Parameters as in `slow_targets`. Later data never decides whether a target was slow at a time,
-    except to confirm a single slow survey.
+    except to confirm a single slow survey. One low reading alone is no stretch.
     """
     share = pl.col("value") / pl.median("value").over("run", "metric")
     shares = (
@@ -159,15 +162,26 @@ def slow_stretches(surveys: pl.DataFrame) -> list[SlowTarget]:
         .with_columns(at=pl.min("at").over("run"), share=share)
         .filter(pl.col("share").is_finite())
     )
-    stretches: list[SlowTarget] = []
+    parts: list[tuple[SlowTarget, bool]] = []
     for (metric,), rows in shares.sort("at").group_by("metric", maintain_order=True):
         wide = rows.pivot("target", index="at", values="share", aggregate_function="median")
         wide = wide.sort("at")
         times: list[datetime] = wide["at"].to_list()
         names = wide.columns[1:]
         table = wide.select(names).to_numpy().astype(float)
-        for part in _walked(table, slow=SLOW, sigmas=SIGMAS, history=0):
-            stretches.append(_stretch(names[part.column], str(metric), part, times))
+        for part in _walked(table, slow=SLOW, sigmas=SIGMAS, sure=SILENT, history=0):
+            parts.append((_stretch(names[part.column], str(metric), part, times), part.sure))
+    stretches = [
+        stretch
+        for stretch, sure in parts
+        if sure
+        or any(
+            other.target == stretch.target
+            and other.metric != stretch.metric
+            and other.at <= stretch.at <= other.last
+            for other, _ in parts
+        )
+    ]
     return sorted(stretches, key=lambda stretch: (stretch.at, stretch.target, stretch.metric))
 
 
@@ -183,13 +197,20 @@ def _rates(surveys: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(slots=True)
 class _Part:
-    """A slow stretch of one column, by position among the surveys."""
+    """A slow stretch of one column, by position among the surveys.
+
+    Attributes
+    ----------
+    sure
+        Whether more than one reading of the column shows it, or one that is enough.
+    """
 
     column: int
     first: int
     last: int
     detected: int
     relatives: list[float]
+    sure: bool
     over: bool = False
     well: int = 0
 
@@ -217,11 +238,13 @@ def _is_certain(doubts: Sequence[_Doubt], sigmas: float) -> bool:
     )
 
 
-def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Part]:
+def _walked(table: Any, *, slow: float, sigmas: float, sure: float, history: int) -> list[_Part]:
     """Return the slow stretches of each column of surveys by targets.
 
     Parameters
     ----------
+    sure
+        Rate relative to the usual one below which one survey is enough.
     history
         Surveys of a column before it is judged; 0: its first one is compared with 1.
 
@@ -234,7 +257,7 @@ def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Pa
         well ──low──▶ doubted ──low, certain──▶ slow ──half of it back, beyond scatter──▶ well
           ▲           │  ▲└─low─┐                ▲└─half of it back──▶ better ──again──▶ well
           └────well───┘  └──────┘                └───────slow────────────┘
-        well ──under half, or `MANY` together──▶ slow
+        well ──under half (`_Part.sure`: a second time), or `MANY` together──▶ slow
     """
     usual = _Usual(table.shape[1])
     doubted: dict[int, list[_Doubt]] = {}
@@ -252,8 +275,9 @@ def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Pa
         else:
             low &= ~first | (relative < CRAWLS)
         together = low & (depth > sigmas)
+        enough = crawls & (relative < sure)
         if together.sum() >= MANY:
-            crawls |= together
+            enough |= together
         well = seen & ~low
         for column in [column for column in running if seen[column]]:
             part = running[column]
@@ -264,11 +288,13 @@ def _walked(table: Any, *, slow: float, sigmas: float, history: int) -> list[_Pa
         for column in np.flatnonzero(low).tolist():
             doubts = doubted.setdefault(column, [])
             doubts.append(_Doubt(place, float(relative[column]), float(depth[column])))
-            if not crawls[column] and not _is_certain(doubts, sigmas):
+            certain = bool(enough[column]) or _is_certain(doubts, sigmas)
+            if not certain and not crawls[column]:
                 continue
             del doubted[column]
+            relatives = [doubt.relative for doubt in doubts]
             part = _Part(
-                column, doubts[0].place, place, place, [doubt.relative for doubt in doubts]
+                column, doubts[0].place, place, place, relatives, certain or len(doubts) > 1
             )
             running[column] = part
             parts.append(part)
@@ -289,6 +315,8 @@ def _goes_on(part: _Part, place: int, relative: float, scale: float) -> bool:
     if relative < 1 - (1 - level) * (1 - _BACK):
         part.relatives.append(relative)
         part.last, part.well = place, 0
+        if not part.sure:
+            part.sure, part.detected = True, place
         return False
     part.well += 1
     part.over = part.well > 1 or relative - level > SIGMAS * scale
@@ -307,6 +335,8 @@ class _Usual:
         known = self.count > 0
         middle = np.ones(len(row))
         middle[known] = medians(self._values[known], axis=1)
+        # One high reading at first does not make all that follow low.
+        middle = np.where(self.count < _HISTORY, np.minimum(middle, 1.0), middle)
         relative = row / np.maximum(middle, 1e-9)
         off = np.abs(relative - 1)
         others = known & np.isfinite(row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -32,9 +32,13 @@ _DEEP_RUNS: Final = 3
 """Runs in a row that show how deep a level was at its deepest."""
 _LOST_MOST: Final = math.log(10)
 """Loss, in logarithms, as which an unfinished run counts."""
-_SUSPECT_LEAST: Final = 0.05
-"""Minimum size of a suspected level change. A smaller one must be confirmed: a few suspects a year
-are false, and those are small."""
+_LEAST: Final = 0.05
+"""Minimum loss of what is not a confirmed level that lasts: a few suspects a year are false, and
+those are small; hours that lose less are no dip, days that lose less no drift; and a change without
+a direction may be a gain."""
+_BETTER_MOST: Final = timedelta(days=14)
+"""A level that lasts longer is usual. A better one that is over sooner, as while users are on
+holiday, was no more than that: what follows is the usual level again."""
 _SCATTER_RUNS: Final = 12
 _SCATTER_LEAST: Final = 0.01
 _AROUND: Final = timedelta(days=14)
@@ -43,8 +47,9 @@ _DECLINE_LEAST: Final = 5.0
 """Minimum days for a gradual loss; a shorter one is a step."""
 _EVERY: Final = 2
 """Grid step in days for the beginning and end of a fitted line."""
-_DRIFT_LEAST: Final = 0.05
-"""Loss over the days of the trend; below it a drift is not yet an incident."""
+_CERTAIN: Final = 0.5
+"""Part of a trend that its 95 % interval leaves at least: as four standard errors do. Chance brings
+one of 40 trends in that direction to two of them, and a site has a dozen series."""
 
 
 def _is_about_1(interval: Interval) -> bool:
@@ -53,18 +58,22 @@ def _is_about_1(interval: Interval) -> bool:
 
 
 def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
-    """Yield the changes for the worse of one series; a recovery ends one and is not one itself."""
+    """Yield the changes for the worse of one series; a recovery ends one and is not one itself.
+
+    Nor is the end of a few better days.
+    """
     more = judgement.key.more_is_better
     changes = changes_of(judgement, frame)
     times: list[datetime] = frame["at"].to_list()
-    gradual: set[int] = set()
-    for places in _downward(changes, more):
+    others = _ends_of_better_days(changes, more)
+    for places in [*_downward(changes, others, more)]:
         decline = _decline(judgement, frame, [changes[place].point for place in places])
         if decline is not None:
-            gradual |= set(places)
-            yield _gradual(judgement, frame, changes, places, decline)
+            others |= set(places)
+            if abs(1 - decline.ratio) >= _LEAST:
+                yield _gradual(judgement, frame, changes, places, decline)
     for index, change in enumerate(changes):
-        if index in gradual or not _is_told(change, more):
+        if index in others or not _is_told(change, more):
             continue
         back = _recovery(change, changes[index + 1 :], more)
         begun = min(_sharpened(change, frame), times[-1])
@@ -74,6 +83,8 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
             upto = times[bisect_left(times, end) - 1]
         is_short = back is not None and upto - begun < SHORT
         core = None if back is None else _core(change, frame, begun, upto, more_is_better=more)
+        if is_short and core is None and change.lost is None and change.size < _LEAST:
+            continue
         margin = None if core is None else (begun, upto)
         shown, begun, upto = core or (change, begun, upto)
         point = shown.point
@@ -98,10 +109,45 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
         )
 
 
+def _ends_of_better_days(changes: Sequence[LevelChange], more_is_better: bool) -> set[int]:
+    """Return the changes that only end better days: a usual level is back, not a worse one.
+
+    The recovery from a trouble brings no better days.
+    """
+    ends: set[int] = set()
+    recoveries: list[LevelChange] = []
+    for index, change in enumerate(changes):
+        if not change.direction_known or not change.is_worse(more_is_better=more_is_better):
+            continue
+        if any(
+            better.confirmed
+            and better not in recoveries
+            and change.point.at - better.point.at <= _BETTER_MOST
+            and _is_usual_again(better, change, more_is_better=more_is_better)
+            for better in changes[:index]
+        ):
+            ends.add(index)
+        elif (back := _recovery(change, changes[index + 1 :], more_is_better)) is not None:
+            recoveries.append(back)
+    return ends
+
+
+def _is_usual_again(better: LevelChange, change: LevelChange, *, more_is_better: bool) -> bool:
+    """Return whether a change leads back to the level before a better one, or nearly so."""
+    usual, now = better.before, change.after
+    if not better.direction_known or not usual or not better.after or not now:
+        return False
+    if change.lost is not None or better.is_worse(more_is_better=more_is_better):
+        return False
+    loss = 1 - now / usual if more_is_better else now / usual - 1
+    return loss < _LEAST
+
+
 def _is_told(change: LevelChange, more_is_better: bool) -> bool:
     """Return whether a change is for the worse, or may be, and large enough."""
-    if not change.direction_known:
-        return True
+    interval = change.point.effect_interval
+    if not change.direction_known and interval is not None:
+        return (1 - interval.low if more_is_better else interval.high - 1) >= _LEAST
     return change.is_worse(more_is_better=more_is_better) and not _is_faint(change)
 
 
@@ -196,11 +242,21 @@ def _onset(
     )
 
 
-def _downward(changes: Sequence[LevelChange], more_is_better: bool) -> Iterator[list[int]]:
-    """Yield the positions of at least two confirmed changes that follow one another downwards."""
+def _downward(
+    changes: Sequence[LevelChange], others: Set[int], more_is_better: bool
+) -> Iterator[list[int]]:
+    """Yield the positions of at least two confirmed changes that follow one another downwards.
+
+    ``others``: positions left out.
+    """
     places: list[int] = []
     for index, change in enumerate(changes):
-        if not change.confirmed or not change.direction_known or _is_faint(change):
+        if (
+            index in others
+            or not change.confirmed
+            or not change.direction_known
+            or _is_faint(change)
+        ):
             continue
         if change.lost is None and change.is_worse(more_is_better=more_is_better):
             places.append(index)
@@ -325,11 +381,14 @@ def drift(judgement: SeriesJudgement) -> Iterator[Spell]:
         return
     if trend.from_ is None or trend.to is None:
         return
+    ends = trend.change_per_day_interval
+    if ends is None or min(abs(ends.low), abs(ends.high)) < _CERTAIN * abs(trend.change_per_day):
+        return
     lost = abs(trend.change_per_day) * (trend.to - trend.from_).total_seconds() / 86400
     stepped = any(
         change.dismissed_at is None and change.at >= trend.from_ for change in judgement.changes
     )
-    if stepped or lost < _DRIFT_LEAST:
+    if stepped or lost < _LEAST:
         return
     more = judgement.key.more_is_better
     yield Spell(
@@ -389,7 +448,7 @@ def _is_faint(change: LevelChange) -> bool:
     includes or almost includes 1.
     """
     if not change.confirmed:
-        return change.size < _SUSPECT_LEAST
+        return change.size < _LEAST
     interval = change.point.effect_interval
     return change.lost is None and interval is not None and _is_about_1(interval)
 

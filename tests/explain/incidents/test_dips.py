@@ -119,6 +119,15 @@ def test_ten_runs_six_standard_deviations_down_are_a_dip_in_autocorrelated_noise
         assert abs(dip.at - frame["at"][600]) <= timedelta(hours=2)
 
 
+def test_hours_that_lose_little_are_no_dip_however_steady_the_series_is() -> None:
+    """A loss under 8 % never is: at a COV of 1 % runs are clipped at 4 % below their level."""
+    values = level(5, 35, 0.01)
+    values[500:512] *= 0.96
+    assert dips_of(series.frame(values)) == []
+    values[500:512] *= 0.9
+    assert len(dips_of(series.frame(values))) == 1
+
+
 def test_a_deep_dip_does_not_reach_out_to_its_neighbours() -> None:
     frame = made(low(500, 508, 0.15))
     (dip,) = dips_of(frame)

@@ -46,6 +46,11 @@ def test_it_ends_with_the_next_change_and_waits_for_confirmation() -> None:
     assert merged_of({WRITE: quiet(1)}, {WRITE: [suspect]}) == ()
 
 
+def test_one_that_cannot_have_lost_much_is_no_incident() -> None:
+    small = replace(undirected(600), effect_interval=Interval(0.976, 1.08, 0.95))
+    assert merged_of({WRITE: quiet(1)}, {WRITE: [small]}) == ()
+
+
 def beside_a_slow_drive(seed: int, phi: float = 0.3) -> np.ndarray:
     """Return a series that loses 8 % and scatters far more below its level from day 38 on."""
     rng = np.random.default_rng([seed, 9])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +20,9 @@ from tests.support.small_site import HOUR, SITE, SmallSite, hour
 
 from trimtab.base.incident import Incident, IncidentState, Shape
 from trimtab.base.series import ChangePoint, ChangeStatus, SeriesJudgement
+from trimtab.base.verdict import Interval, TrendDirection
 from trimtab.explain.incident_detection import find_troubles
+from trimtab.explain.worse_level import drift
 from trimtab.judge.series_analysis import judge_series
 from trimtab.probe.site_judgement import judge_site
 from trimtab.site.place import Place
@@ -133,6 +136,55 @@ def test_a_drift_that_recovers_has_ended() -> None:
     lasting = lasting_incidents(shaped(shape, 1))
     (drift,) = [incident for incident in lasting if incident.shape is Shape.DRIFT]
     assert abs(present(drift.until) - hour(24 * 55)) <= hour(24) - hour(0)
+
+
+# Levels that are no trouble: a usual one that is back, and one that hardly differs.
+
+
+def told(shape: Callable[[np.ndarray], np.ndarray], cov: float = 0.02) -> list[float]:
+    """Return on which days the lasting incidents of a series begin, rounded."""
+    values = level(7, DAYS, cov) * shape(np.arange(24 * DAYS) / 24)
+    incidents = found({WRITE: series.frame(values)}).incidents
+    return sorted(round((incident.at - hour(0)) / (24 * HOUR)) for incident in incidents)
+
+
+def test_the_end_of_better_days_is_no_incident() -> None:
+    """While users are on holiday a probe has the file system for itself."""
+    assert told(stairs((30, 1.09), (39, 1 / 1.09))) == []
+    assert told(stairs((30, 1.09), (39, 0.9 / 1.09))) == [39]
+
+
+def test_the_end_of_better_weeks_is_one() -> None:
+    assert told(stairs((20, 1.09), (48, 1 / 1.09))) == [48]
+
+
+def test_a_trouble_that_comes_back_is_told_again() -> None:
+    assert told(stairs((25, 0.85), (31, 1 / 0.85), (35, 0.85))) == [25, 35]
+
+
+def test_hours_that_lost_less_than_a_twentieth_are_no_dip() -> None:
+    day = stairs((40, 0.97), (41.5, 1 / 0.97))
+    changes = judge_series(
+        series.frame(level(7, DAYS, 0.01) * day(np.arange(24 * DAYS) / 24)), WRITE
+    )
+    assert [change.status for change in changes.changes] == [ChangeStatus.CONFIRMED] * 2
+    assert told(day, 0.01) == []
+    assert told(stairs((40, 0.9), (41.5, 1 / 0.9)), 0.01) == [40]
+
+
+@pytest.mark.parametrize(("low", "high", "drifts"), [(-0.01, -0.0004, 0), (-0.007, -0.003, 1)])
+def test_a_trend_that_is_hardly_certain_is_no_drift(low: float, high: float, drifts: int) -> None:
+    frame = series.frame(level(3))
+    judgement = judge_series(frame, WRITE)
+    trend = replace(
+        judgement.trend,
+        direction=TrendDirection.FALLING,
+        from_=hour(0),
+        to=hour(24 * 30),
+        change_per_day=-0.005,
+        change_per_day_interval=Interval(low, high, 0.95),
+    )
+    assert len(list(drift(replace(judgement, trend=trend, changes=())))) == drifts
 
 
 # Whatever happens beside it: a confirmed change for the worse is in an incident while it lasts.

@@ -22,6 +22,7 @@ from trimtab.base.run import RunStatus
 from trimtab.base.series import SeriesKey
 from trimtab.explain.causes.evidence import ONSET_LEAST
 from trimtab.explain.context import RunFact
+from trimtab.explain.failed_run import failures
 from trimtab.explain.incident_detection import Troubles
 from trimtab.judge.change import LevelChanges
 from trimtab.probe.incident_search import explain_at, incidents_of
@@ -266,3 +267,42 @@ def test_runs_lost_by_chance_make_few_incidents(share: float, probes: int, trial
         incidents += len(found(frames, changes=still).incidents)
     months = trials * LONE_DAYS / 30
     assert incidents / months <= at_most(0.2, int(months)), incidents
+
+
+# A run that is slow by itself is a note as well, and so are two lost ones where many are.
+
+
+def test_one_slow_run_is_no_incident_and_two_are() -> None:
+    """Both figures of a run are low if it meets a job: that is one run."""
+    rows = {metric: level(seed) for seed, metric in enumerate(METRICS)}
+    for count, incidents in ((1, 0), (2, 1)):
+        frames = {}
+        for metric, values in rows.items():
+            values[500 : 500 + count] = 0.4 * np.median(values)
+            key = SeriesKey("s", "hourly", "ior", metric, "B/s")
+            frames[key] = series.frame(values)
+        assert len(found(frames).incidents) == incidents
+
+
+@pytest.mark.parametrize(("every", "incidents"), [(10**6, 1), (80, 0)])
+def test_two_lost_runs_in_a_row_are_an_incident_where_few_are_lost(
+    every: int, incidents: int
+) -> None:
+    lost = np.isin(np.arange(24 * 35), [*range(40, 24 * 35, every), 500, 501])
+    frames = {WRITE: series.frame(level(1), lost.astype(float))}
+    troubles = found(frames, changes=LevelChanges((), False, 0.4, 0.05))
+    near = [each for each in troubles.incidents if each.at == hour(500)]
+    assert len(near) == incidents
+    assert sum(run.at in {hour(500), hour(501)} for run in troubles.lone_runs) == 2 - 2 * incidents
+
+
+def test_hours_without_runs_do_not_part_runs_that_measure_nothing() -> None:
+    """A maintenance of ten hours within weeks of such runs is no end of them."""
+    ats = [at for at in range(24 * 10) if not 100 <= at < 110]
+    facts = [
+        RunFact(f"run{at}", hour(at), None, "hourly", "ior", "", RunStatus.INVALID_WORKLOAD
+                if at >= 50 else RunStatus.OK)
+        for at in ats
+    ]  # fmt: skip
+    (spell,) = failures(facts)
+    assert (spell.at, spell.runs) == (hour(50), len(ats) - 50)

@@ -149,6 +149,41 @@ def test_targets_that_only_scatter_are_not_slow(scatter: float, records: int) ->
     assert len(stretches) <= records // 30, stretches
 
 
+def in_one_survey(day: int, share: float, *metrics: str) -> Callable[[int, str, str], float]:
+    """Return a target that one survey measures so far below the others, in these metrics."""
+    return slow_from("OST0003", day, share, until=day + 1, metrics=metrics)
+
+
+@pytest.mark.parametrize("day", [20, 29])
+def test_one_low_reading_of_one_target_is_no_incident(tmp_path: Path, day: int) -> None:
+    """Neither once it is over nor while it is the last one."""
+    site = SmallSite(surveys=surveys(30, in_one_survey(day, 0.42, "write_bandwidth")))
+    every = told_by_all(tmp_path, site)
+    assert not any(every.values()), every
+
+
+@pytest.mark.parametrize(
+    "rate", [in_one_survey(29, 0.42, *METRICS), in_one_survey(29, 0.04, "write_bandwidth")]
+)
+def test_two_readings_or_one_of_nearly_nothing_are_enough(
+    tmp_path: Path, rate: Callable[[int, str, str], float]
+) -> None:
+    every = told_by_all(tmp_path, SmallSite(surveys=surveys(30, rate)))
+    assert set(map(frozenset, every.values())) == {frozenset({"OST0003"})}, every
+
+
+def test_a_second_survey_makes_it_certain() -> None:
+    rate = slow_from("OST0003", 20, 0.42, until=24, metrics=METRICS[:1])
+    (stretch,) = slow_stretches(frame_of(surveys(30, rate)))
+    assert (stretch.at, stretch.detected_at) == (hour(24 * 20 + 2), hour(24 * 21 + 2))
+    assert stretch.until == hour(24 * 23 + 2)
+
+
+def test_a_first_reading_far_above_the_others_makes_the_next_not_low() -> None:
+    rate = slow_from("OST0003", 0, 2.1, until=1, metrics=METRICS[:1])
+    assert slow_stretches(frame_of(surveys(40, rate))) == []
+
+
 @pytest.mark.parametrize(("slow", "incidents"), [(4, 1), (3, 1), (2, 0)])
 def test_targets_that_are_slow_together_in_one_survey_are_an_incident(
     tmp_path: Path, slow: int, incidents: int
