@@ -34,6 +34,7 @@ from trimtab.explain.context import (
     Period,
     Stretches,
     Telemetry,
+    around,
     snapshot_times,
     windows_of,
     without,
@@ -397,3 +398,10 @@ def test_a_site_that_trims_no_more_has_that_as_a_standing_condition(stopped: boo
     if stopped:
         assert standing["trim-overdue"].standing
         assert standing["trim-overdue"].measurement
+
+
+def test_snapshots_around_an_end_show_what_changed_there() -> None:
+    hourly = [hours(h) for h in range(24 * 35)]
+    assert sorted(around(hourly, hours(400.5))) == [hours(400), hours(401), hours(407)]
+    assert sorted(around([hours(200), hours(410), hours(500)], hours(400))) == [hours(410)]
+    assert not list(around([], hours(400)))

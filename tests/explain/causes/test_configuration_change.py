@@ -320,3 +320,28 @@ def test_targets_that_were_added_tell_of_a_change_that_nobody_wrote_down() -> No
     )
     assert piece.at == BAD_FROM
     shows(CONFIGURATION_CHANGE, context(readings=size), "targets-unchanged")
+
+
+def test_a_setting_of_one_server_concerns_the_targets_that_it_serves() -> None:
+    governors = [
+        *setting("cpu_governor", "performance", "powersave", targets=SERVERS[:1]),
+        *setting("cpu_governor", "performance", targets=SERVERS[1:]),
+    ]
+    own = quiet(settings=governors, surveys=survey(15e9, 4e9, slow_targets=OSTS[:2]))
+    shows(CONFIGURATION_CHANGE, own, "slow-among-changed", Found.FOR, value=1.0)
+    other = quiet(settings=governors, surveys=survey(15e9, 4e9, slow_targets=OSTS[4:6]))
+    shows(CONFIGURATION_CHANGE, other, "slow-among-changed", value=0.0)
+
+
+@pytest.mark.parametrize(("hours", "code"), [
+    (-4, "setting-reverted"), (3, "setting-reverted"), (40, "recovered-unchanged"),
+])  # fmt: skip
+def test_a_reversal_between_two_snapshots_around_the_end(hours: float, code: str) -> None:
+    """Snapshots twelve hours apart: the one that shows the reversal may be later than the end."""
+    rows = [
+        row | {"at": START + 12 * n * HOUR, "value": "1" if 4 <= n < 8 else "0"}
+        for n in range(13)
+        for row in setting("checksums", "0", targets=["nid1"], hours=[START])
+    ]
+    of = incident(until=START + 96 * HOUR - hours * HOUR)
+    shows(CONFIGURATION_CHANGE, quiet(settings=rows, of=of), code)

@@ -83,3 +83,5 @@ def test_load_that_goes_on_when_runs_are_well_again_slows_none() -> None:
     shows(LOAD, quiet(written(1e9), of=of, bad=bad), "load-after", Found.NEUTRAL)
     shows(LOAD, quiet(written(20e9), of=incident(Shape.STEP)), "load-after", Found.NOT_AVAILABLE)
     shows(LOAD, quiet(of=of, bad=bad), "load-after", Found.NEUTRAL)
+    spread = incident(Shape.UNSTEADY, until=ended)
+    shows(LOAD, quiet(written(20e9), of=spread, bad=bad), "load-after", Found.NOT_AVAILABLE)

@@ -242,7 +242,8 @@ def _went_on(context: Context, steps: Sequence[TrafficStep], source: str) -> Evi
     sign = Sign("load-after", Route.TIME, "load after it had ended", unit="B/s", view=View.TRAFFIC)
     sides = [[value for *_, value, is_bad in steps if is_bad is side] for side in (True, False)]
     until = context.incident.until
-    if until is None or not all(sides):
+    # The end of a spread is known to within a day: load after it may be its own.
+    if until is None or context.incident.shape is Shape.UNSTEADY or not all(sides):
         return sign.missing("not-ended", "it has not ended, or its load is unknown", source=source)
     afterwards = (Period(until, until + LONGEST_STEP),)
     seen = Observations(context.telemetry, bad=afterwards, good=())
