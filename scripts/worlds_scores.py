@@ -164,15 +164,18 @@ def _count_fault(tally: Tally, world: Scored, number: int) -> None:
     effect = fault.effect.get(main.series, 1.0)
     if effect < 0.97 and main.effect:
         tally.effects.append(abs(math.log(main.effect / effect)))
+    sharing = [other for other in range(len(world.faults)) if main in world.near(other)]
     if not fault.knowable:
+        others = {cause for other in sharing if other != number for cause in world.own(other)}
+        if main.causes and main.causes[0][0] in others:
+            return  # Something was to be known in these hours, and is named.
         tally.unknown += 1
         tally.unknown_left += main.unexplained
         return
     tally.knowable += 1
     right = world.own(number)
     # Where one incident covers several faults, each has its place among the first of them.
-    sharing = sum(main in world.near(other) for other in range(len(world.faults)))
-    first = [cause for cause, _ in main.causes[:sharing]]
+    first = [cause for cause, _ in main.causes[: len(sharing)]]
     is_right = bool(right.intersection(first))
     tally.first += is_right
     tally.silent += main.unexplained

@@ -45,7 +45,7 @@ def fills_up(d: Draft, *, begin: float | None = None) -> None:
 
     first = d.add("competing-load", begin, full_at, load)
     full = d.add("targets-over-limit", begin + takes / 2, end + 4, over, because_of=first.name,
-                 accepted=COLLECT)  # fmt: skip
+                 accepted=COLLECT, runs_tell=("problem",))  # fmt: skip
 
 
 def quota(d: Draft) -> None:

@@ -75,6 +75,16 @@ def test_a_fault_without_a_trace_is_to_be_left_open() -> None:
     assert (row["knowable"], row["unknown"], row["unknown_left"]) == (0, 1, 1)
 
 
+def test_the_true_cause_of_another_fault_in_the_same_hours_is_no_guess() -> None:
+    unknown = replace(FAULT, cause=None, told_by=(), mechanism="garbage-collection")
+    both = world(CASE, fault=unknown)
+    both = replace(both, faults=(*both.faults, (FAULT, *both.faults[0][1:])))
+    assert figures(both)["unknown"] == 0
+    guessed = replace(CASE, causes=(("failover", 0.95),))
+    row = figures(replace(both, cases=(guessed,)))
+    assert (row["unknown"], row["unknown_left"]) == (1, 0)
+
+
 def test_the_table_has_a_row_for_each_family_and_all() -> None:
     lines = table(scores([world(CASE)])).splitlines()
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| network", "| **all**"]
