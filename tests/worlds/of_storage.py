@@ -296,9 +296,9 @@ def throttling(d: Draft) -> None:
             d.write(state, "config-change", begin, "kernel update on OSSs", of=planned.name,
                     lag_h=lag)  # fmt: skip
 
-    reason = "the update that brought the default back is the change"
+    reason = "the latency that was set, or the update that brought its default back, is the change"
     planned = d.add("writeback-throttling", begin, end, apply,
-                    accepted={"configuration-change": reason} if update else {})  # fmt: skip
+                    accepted={"configuration-change": reason})  # fmt: skip
 
 
 def loops(d: Draft, *, growth: Growth | None = None) -> None:
