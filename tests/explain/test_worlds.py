@@ -269,7 +269,7 @@ def test_an_incident_is_explained_alike_on_every_later_day(
 ) -> None:
     explained: dict[tuple[datetime, datetime], list[Explanation]] = {}
     world = world_with(fault, hours, 5)
-    days = (14, 18, DAYS)
+    days = (15, 18, DAYS)
     with TemporaryDirectory() as folder:
         path = keep_world(world, Path(folder) / "t.db")
         with Store.open(path) as store:
