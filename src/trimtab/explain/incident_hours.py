@@ -118,6 +118,9 @@ def begin_of(core: Sequence[Spell]) -> tuple[datetime, Onset | None]:
     if first is None or (at is not None and (at <= first.at or first.shape is Shape.UNSTEADY)):
         assert at is not None, "a core has a spell"
         return at, onset
+    if first.onset is None and onset is not None and onset[0] < first.at:
+        # What has no interval of its own, as a survey has none, shortens that of the levels.
+        return first.at, (onset[0], first.at)
     return first.at, first.onset
 
 

@@ -24,6 +24,7 @@ from trimtab.judge.spread import corrected_autocorrelation
 
 _BACK: Final = 0.5
 """The level has recovered when half the loss is back: the effects' intervals allow no more."""
+_DAY: Final = timedelta(days=1)
 _PLACED: Final = timedelta(hours=12)
 _PLACED_MOST: Final = timedelta(hours=96)
 """Maximum distance of a change from where its level begins: a faint one in strong noise is placed
@@ -215,12 +216,11 @@ def _onset(
     edges = [each.at for each in judgement.changes if each.status is ChangeStatus.CONFIRMED]
     begin = max((at for at in edges if at < point.at), default=times[0])
     end = min((at for at in edges if at > point.at), default=times[-1])
-    near = frame.filter(
-        finished,
-        pl.col("at").is_between(
-            max(begin, point.at - _PLACED_MOST), min(end, point.at + _PLACED_MOST)
-        ),
-    )
+    # A gap is no time in which runs told anything: those beyond it are as near as the next day's.
+    watched = pl.min_horizontal(pl.col("at").diff().fill_null(timedelta()), pl.lit(_DAY)).cum_sum()
+    since = watched - watched.filter(pl.col("at") <= point.at).last()
+    is_near = since.is_between(-_PLACED_MOST, _PLACED_MOST)
+    near = frame.filter(is_near, finished, pl.col("at").is_between(begin, end))
     is_placed = change.direction_known and not change.is_only_lost
     if point.before and point.after and is_placed and not near.is_empty():
         before = frame.filter(finished, pl.col("at") >= begin, pl.col("at") < point.at)

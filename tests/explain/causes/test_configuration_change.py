@@ -29,10 +29,11 @@ from tests.explain.causes.contexts import (
 )
 
 from trimtab.base.event import EventKind
-from trimtab.base.incident import Found, Shape
+from trimtab.base.incident import NAMED, Found, Shape
 from trimtab.base.verdict import Interval
 from trimtab.explain.causes.configuration_change import CONFIGURATION_CHANGE, STATES
 from trimtab.explain.context import Context
+from trimtab.explain.explanation import explain
 
 CHANGE = EventKind.CONFIG_CHANGE
 ELSEWHERE = (
@@ -65,9 +66,13 @@ def test_change_logged() -> None:
         <= many.weight
         < shows(CONFIGURATION_CHANGE, changed(1.0, "OSTs tuned"), "change-logged").weight - 0.4
     )
-    # An entry after it had begun is of another change, or was written down later: not against.
+    # An entry hours after it had begun may have been written down later, or be another change: it
+    # supports, and names nothing.
     for later in (-5.0, -10.0):
-        shows(CONFIGURATION_CHANGE, changed(later), "change-logged", Found.NEUTRAL)
+        of = changed(later)
+        assert 0 < shows(CONFIGURATION_CHANGE, of, "change-logged").weight <= 0.8
+        named = {cause.cause for cause in explain(of).causes if cause.confidence >= NAMED}
+        assert "configuration-change" not in named
     # A change soon after the told beginning may be it.
     # The beginning of a small step is known to some hours only: the runs before it count.
     late = BAD_FROM + 4 * HOUR
@@ -113,12 +118,12 @@ def test_settings_that_move_by_themselves_are_no_changes() -> None:
         "brw_stats/io_time", "ldiskfs/md0/mb_last_group", "ldiskfs/md0/discard_stats",
         "obdfilter/degraded", "osp/max_create_count", "failover/servers",
         "ldiskfs/md0/lifetime_discard_ops",
-        "server", "hostname", "nids", "health_check",
+        "server", "hostname", "nids", "health_check", "drives/queue/wbt_lat_usec",
     ):  # fmt: skip
         assert STATES.match(name), name
     for name in (
         "checksums", "lustre_version", "kernel_release", "ldiskfs/md0/mb_c2_threshold",
-        "drives/queue/wbt_lat_usec", "mount_options", "lod/qos_threshold_rr", "osp/reserved_mb_low",
+        "mount_options", "lod/qos_threshold_rr", "osp/reserved_mb_low",
     ):  # fmt: skip
         assert not STATES.match(name), name
     moving = setting("ldiskfs/md0/mb_last_group", "1", "900")
@@ -245,6 +250,29 @@ def test_a_level_that_came_back_by_itself() -> None:
         "reversal-logged",
         Found.FOR,
     )
+
+
+def test_snapshots_that_did_not_show_a_change_do_not_show_its_reversal() -> None:
+    collected = [*setting("checksums", "1", targets=["nid1"]), *ELSEWHERE]
+    log = with_log(event(CHANGE, BAD_FROM - HOUR, "huge pages on compute nodes"))
+    of = quiet(of=incident(until=END - 3 * HOUR), settings=collected, events=log)
+    shows(CONFIGURATION_CHANGE, of, "recovered-unchanged", Found.NOT_AVAILABLE)
+    notes = [event(EventKind.NOTE, START - n * 24 * HOUR, "inspected") for n in range(5)]
+    kept = quiet(of=incident(until=END - 3 * HOUR), settings=collected, events=[*log, *notes])
+    shows(CONFIGURATION_CHANGE, kept, "recovered-unchanged", Found.AGAINST, weight=-0.4)
+
+
+def test_what_is_written_down_late_is_taken_back_late() -> None:
+    until = END - 10 * HOUR
+    log = with_log(event(CHANGE, until + 9 * HOUR, "checksums off again"))
+    of = quiet(of=incident(until=until), events=log)
+    shows(CONFIGURATION_CHANGE, of, "reversal-logged", Found.FOR)
+
+
+def test_throttling_is_no_second_cause_beside_itself() -> None:
+    throttled = [*setting("drives/queue/wbt_lat_usec", "0", "2000"), *ELSEWHERE,
+                 *setting("checksums", "1", targets=["nid1"])]  # fmt: skip
+    shows(CONFIGURATION_CHANGE, quiet(settings=throttled), "setting-unchanged", Found.AGAINST)
 
 
 def test_a_level_that_came_back_with_the_old_value() -> None:

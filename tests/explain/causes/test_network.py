@@ -38,9 +38,9 @@ def test_messages_that_servers_lose() -> None:
     # against: a slow link loses nothing.
     once = gauge(name, 0.0, lambda _, at: 500.0 * (at > BAD_FROM + 3 * HOUR), targets=SERVERS)
     assert shows(NET, quiet(once), "errors-in-time").found is not Found.FOR
-    for rate in (3 / 3600, 1 / 3600):
+    for rate, outcome in ((3 / 3600, Found.NEUTRAL), (1 / 3600, Found.AGAINST)):
         few = counter(name, 1 / 3600, rate, targets=SERVERS)
-        piece = shows(NET, quiet(readings=few), "errors-in-time", Found.AGAINST)
+        piece = shows(NET, quiet(readings=few), "errors-in-time", outcome)
         assert piece.weight >= -0.2
     why = missing(name, "lctl may not be run", targets=SERVERS)
     shows(NET, quiet(why), "errors-in-time", Found.NOT_AVAILABLE, reason="name-not-available")
@@ -62,3 +62,16 @@ def test_an_entry_is_as_near_as_the_onset_is_known() -> None:
     # A wide interval has an entry by chance sooner.
     sharp = quiet(events=with_log(event(EventKind.NOTE, BAD_FROM - HOUR, "switch exchanged")))
     assert piece.weight < shows(NET, sharp, "network-logged").weight
+
+
+def test_a_repair_with_which_it_ended_is_as_telling_as_an_entry_at_the_onset() -> None:
+    until = BAD_FROM + 11 * HOUR
+    over = incident(until=until)
+    repair = with_log(event(EventKind.NOTE, until - HOUR, "cable of oss3 replaced"))
+    open_ = shows(NET, quiet(events=repair), "network-logged").weight
+    ended = shows(NET, quiet(events=repair, of=over), "network-logged", Found.FOR).weight
+    onset = with_log(event(EventKind.NOTE, BAD_FROM - HOUR, "cable of oss3 replaced"))
+    assert ended == shows(NET, quiet(events=onset, of=over), "network-logged").weight
+    # Two places for chance: less than where the onset is the only one, if it is as near.
+    assert ended <= shows(NET, quiet(events=onset), "network-logged").weight
+    assert open_ <= 1.3

@@ -11,11 +11,13 @@ from tests.explain.causes.contexts import (
     BAD_FROM,
     HOUR,
     HOURS,
+    OSTS,
     event,
     incident,
     quiet,
     run,
     shows,
+    survey,
     weight_of,
     with_log,
 )
@@ -124,3 +126,36 @@ def test_another_probe_that_moved_along_and_is_as_ever_contradicts_the_nodes() -
 
     assert with_other("small write_bandwidth") == -0.6
     assert with_other("small file_creation_rate") == 0
+
+
+def test_a_node_whose_runs_are_faster_is_not_bad() -> None:
+    def slow_with(node: int) -> float:
+        """Return the weight if runs with that node are well, and half of the others slow."""
+        facts = [
+            run(BAD_FROM + n * HOUR / 4, {"write_bandwidth": 4e11 if slow else 6e11},
+                hosts=(f"nid{n % 4:04}", "nid0100"))
+            for n in range(-200, 200)
+            for slow in [n >= 0 and n % 4 != node and n % 8 < 4]
+        ]  # fmt: skip
+        of = quiet(
+            runs=facts, of=incident(Shape.UNSTEADY, effect=None),
+            good=(Period(BAD_FROM - 50 * HOUR, BAD_FROM),),
+            bad=(Period(BAD_FROM, BAD_FROM + 50 * HOUR),),
+        )  # fmt: skip
+        pieces = [piece for piece in CLIENT_NODE.assess(of) if piece.what.code == "slow-with-node"]
+        return pieces[0].weight
+
+    assert slow_with(0) <= 0
+
+
+def test_a_survey_below_the_clients_that_lost_as_much_clears_a_move() -> None:
+    facts = [
+        run(at, {"write_bandwidth": 4e11 if at >= BAD_FROM else 6e11},
+            hosts=("nid0900", "nid0901") if at >= BAD_FROM else ("nid0004", "nid0005"))
+        for at in HOURS
+    ]  # fmt: skip
+    of = incident(effect=0.67)
+    well = weight_of(CLIENT_NODE, quiet(runs=facts, of=of))
+    below = quiet(runs=facts, of=of, surveys=survey(15e9, 10e9, slow_targets=OSTS))
+    shows(CLIENT_NODE, below, "clients-against-servers", Found.AGAINST, weight=-1.0)
+    assert weight_of(CLIENT_NODE, below) == pytest.approx(well - 1.0)

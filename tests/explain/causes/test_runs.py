@@ -43,6 +43,7 @@ from trimtab.explain.causes.void_run import LAUNCH_FAILURE as LAUNCH
 from trimtab.explain.causes.void_run import WORKLOAD_MISMATCH as WORK
 from trimtab.explain.context import Cause, Context, RunFact
 from trimtab.explain.explanation import conclude, gather
+from trimtab.explain.weighing import weigh
 
 # Runs that were not started: nothing was measured, so nothing is said of the file system.
 
@@ -315,6 +316,15 @@ def test_an_incident_of_writes() -> None:
 def test_reads_against_what_carries_them(value: float, outcome: Found) -> None:
     scene = reads(bad=False, good=False, value=value, hardware=BUILT_OF)
     shows(CACHED, scene, "read-rate-possible", outcome, says="4 clients")
+
+
+def test_reads_that_are_always_too_fast_began_with_nothing() -> None:
+    # At half of 300 GB/s the bad hours are above 4 clients of 25 GB/s, too.
+    always = reads(bad=False, good=False, value=300e9, hardware=BUILT_OF)
+    shows(CACHED, always, "read-rate-possible", throughout=True)
+    assert weigh(CACHED, CACHED.evidence(always)).evidence_weight < 0
+    once = reads(bad=False, good=False, value=106e9, hardware=BUILT_OF)
+    shows(CACHED, once, "read-rate-possible", throughout=False)
 
 
 def test_read_rate_possible() -> None:

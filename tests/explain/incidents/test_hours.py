@@ -16,7 +16,10 @@ from tests.support.small_site import HOUR, hour
 
 from trimtab.base.incident import Incident, Shape
 from trimtab.base.run import RunStatus
+from trimtab.base.series import ChangeStatus
 from trimtab.explain.context import windows_of
+from trimtab.explain.incident_hours import begin_of
+from trimtab.explain.spell import Spell
 
 
 def incident_of(*values: np.ndarray, now: datetime | None = None) -> Incident:
@@ -164,3 +167,32 @@ def test_a_step_in_a_gap_that_ends_in_an_evening_is_no_gradual_loss() -> None:
     ]
     incidents = merged_of({WRITE: frame}, {WRITE: placed})
     assert {incident.shape for incident in incidents} == {Shape.STEP}
+
+
+def test_a_step_in_a_gap_after_runs_that_were_somewhat_low_may_have_begun_in_the_gap() -> None:
+    """Two weeks without runs tell nothing: its interval reaches beyond them."""
+    values = level(3, 70)
+    values[24 * 40 :] *= 0.85
+    tail = np.repeat([0.88, 0.96], 4)
+    values[24 * 24 - 8 : 24 * 24] = np.median(values[: 24 * 24]) * tail
+    first, last = hour(24 * 24), hour(24 * 40)
+    frame = series.frame(values).filter((pl.col("at") < first) | (pl.col("at") >= last))
+    (incident,) = found({WRITE: frame}, now=hour(24 * 70)).incidents
+    begin, end = present(incident.onset)
+    assert begin <= first
+    assert end >= last
+
+
+def test_a_survey_in_the_interval_of_a_level_shortens_it() -> None:
+    """Runs were off for ten days; a survey of their last day is the first that is slow."""
+
+    def spell(at: datetime, onset: tuple[datetime, datetime] | None, **more: bool) -> Spell:
+        return Spell(
+            shape=Shape.STEP, key=None, name="spell", at=at, until=None, last=hour(600),
+            detected_at=at, certainty=ChangeStatus.CONFIRMED, depth=9.0, what="slow",
+            onset=onset, **more,
+        )  # fmt: skip
+
+    level_of_runs = spell(hour(340), (hour(100), hour(340)), is_level=True)
+    for at, onset in ((318, (hour(100), hour(318))), (60, None)):
+        assert begin_of([level_of_runs, spell(hour(at), None)]) == (hour(at), onset)

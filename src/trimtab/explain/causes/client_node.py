@@ -29,13 +29,8 @@ from trimtab.base.incident import Against, Evidence, Found, Route, Shape
 from trimtab.base.name_set import NODE_NAME, fold_nodes
 from trimtab.base.run import RunStatus
 from trimtab.base.units import enumerated
-from trimtab.explain.causes.evidence import (
-    UNSEEN,
-    levels,
-    of_incident,
-    of_series,
-    value_of,
-)
+from trimtab.explain.causes.evidence import UNSEEN, levels, of_incident, of_series, value_of
+from trimtab.explain.causes.network import clients_against_servers
 from trimtab.explain.causes.node_speed import follows_nodes
 from trimtab.explain.causes.onset import onset_of
 from trimtab.explain.context import Cause, Context, RunFact, always_at, once
@@ -103,9 +98,11 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         # No single node separates slow runs from others if all nodes are new, or several slow.
         by_node = replace(by_node, found=Found.NEUTRAL, weight=0.0)
     has_moved = Found.FOR in (moved.found, placed.found)
+    below = clients_against_servers(context)
     return (
         by_node, following, _before(context, node), moved, placed,
         _shape(context, has_moved=has_moved), _logged(context), _alone(context), _answered(context),
+        *([below] if below.found is Found.AGAINST else []),
     )  # fmt: skip
 
 
@@ -488,6 +485,9 @@ def _node(
         + _chance(slow_without, well_without, base)
         - _chance(slow_with + slow_without, well_with + well_without, _COMMON)
     )
+    if slow_with * (slow_without + well_without) <= slow_without * (slow_with + well_with):
+        # Runs with it are slow no more often than others: they differ, not because it is bad.
+        weight = min(weight, 0.0)
     return Node(name, slow_with, well_with, slow_without, well_without, weight)
 
 
@@ -564,14 +564,11 @@ def _shares_nodes(context: Context, probe: str) -> bool:
 
 
 def _answered(context: Context) -> Evidence:
-    seen = observe(context)
-    subject = "CPU of client nodes"
-    sign = Sign(
-        "clients-answered", Route.TARGETS, subject, source="server_cpu_fraction", view=View.NODES
-    )
-    readings = seen.values("server_cpu_fraction", kinds=CLIENTS)
+    seen, subject, source = observe(context), "CPU of client nodes", "server_cpu_fraction"
+    sign = Sign("clients-answered", Route.TARGETS, subject, source=source, view=View.NODES)
+    readings = seen.values(source, kinds=CLIENTS)
     if readings.is_empty():
-        return sign.not_available(seen.why_not("server_cpu_fraction", kinds=CLIENTS))
+        return sign.not_available(seen.why_not(source, kinds=CLIENTS))
     machines = readings.get_column("target").n_unique()
     return sign.weighed(f"{subject}: read on {machines}", 0.0, source=None)
 

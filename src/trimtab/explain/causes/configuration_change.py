@@ -49,10 +49,10 @@ KINDS: Final = (EventKind.CONFIG_CHANGE, EventKind.CAPACITY_ADDED)
 STATES: Final = re.compile(
     r"brw_stats/|(?:.*/)?(?:mb_last_groups?|discard_stats|prealloc_table|lifetime_\w+|\w+_error_\w+)\Z"
     r"|(?:.*/)?(?:degraded|readonly|no_create|no_precreate|active|max_create_count)\Z"
-    r"|(?:failover/|server\Z|hostname\Z|nids\Z|health_check\Z|devices\Z)"
+    r"|(?:failover/|server\Z|hostname\Z|nids\Z|health_check\Z|devices\Z)|(?:.*/)?wbt_lat_usec\Z"
 )
 """Settings that change by themselves, are counters, or belong to another cause: who serves a
-target, whether objects are created on it."""
+target, whether objects are created on it, whether writeback is throttled."""
 KNOWN_EFFECTS: Final = (
     (re.compile(r"checksum", re.I), "checksums", 0.823),
     (re.compile(r"saferet|srso|mitigation|inception|bios|microcode", re.I), "SafeRet", 0.86),
@@ -117,6 +117,7 @@ none is passed by the bytes of a probe that works."""
 _UNKNOWN_SETTING: Final = 1.2
 _EVENT_MOST: Final = 1.7
 _SETTING_MOST: Final = 1.6
+_LATE_MOST: Final = 0.8
 _SHOWN_TOO: Final = 0.4
 """A setting that confirms a log book entry."""
 _ADDED: Final = 1.5
@@ -140,7 +141,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
         _set(context, setting, changes, logged=weight),
         _targets_added(context, logged=weight),
         _alike(context, event, setting),
-        _taken_back(context, setting, changes),
+        _taken_back(context, setting, changes, logged=weight),
         _as_large(context, event if weight > 0 else None, setting),
     )
     return with_circumstance(seen, _shape(context))
@@ -195,8 +196,9 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
     Chance has the length of the onset's own interval to put an entry there.
     """
     begins, ends = onset_of(context)
-    if event.at > ends and down_before(context, event.at):
-        # Written down later, or another change: no evidence against this one.
+    late = event.at > ends and down_before(context, event.at)
+    if late and event.at - ends > _SAME_DAY:
+        # Another change, or written down days later: no evidence against this one.
         return 0.0
     far = max(event.at - ends, begins - event.end, timedelta())
     soon = next((chance for limit, chance in _CHANCE_OF_GAP if far <= limit), 0.02)
@@ -208,6 +210,9 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
     subject = _subject(event)
     rivals = sum(_subject(change) >= subject for change in changes) - 1
     weight = max(-0.3, min(_EVENT_MOST, beyond_chance(soon, rivals, known, window)))
+    if late:
+        # Written down once the work was done, or a change because runs were slow.
+        weight = max(0.0, min(_LATE_MOST, weight))
     return min(weight, subject)
 
 
@@ -476,7 +481,11 @@ def _served(context: Context, change: SettingChange) -> set[str]:
 
 
 def _taken_back(
-    context: Context, near: Sequence[SettingChange], changes: Sequence[SettingChange]
+    context: Context,
+    near: Sequence[SettingChange],
+    changes: Sequence[SettingChange],
+    *,
+    logged: float,
 ) -> Evidence:
     """Return whether the level recovered with a reversal of the change or without one."""
     sign = Sign("recovered-unchanged", Route.TIME, "how it ended", view=View.SETTINGS)
@@ -498,27 +507,30 @@ def _taken_back(
         return sign.weighed(
             text, 0.8, code="setting-reverted", at=reversal.at, source=f"setting {reversal.name}"
         )
-    logged = [
+    entries = [
         event
         for event in context.events
         if event.kind in KINDS
-        and abs(event.at - until) <= _CLOSE
+        and -_CLOSE <= event.at - until <= _SAME_DAY
         and event.at > context.incident.at
     ]
-    if logged:
-        text = f"it ended near a log entry: {logged[0].detail[:120] or 'a change'}"
-        return sign.weighed(text, 0.5, logged[0], code="reversal-logged")
-    return _not_taken_back(context, sign, until)
+    if entries:
+        text = f"it ended near a log entry: {entries[0].detail[:120] or 'a change'}"
+        return sign.weighed(text, 0.5, entries[0], code="reversal-logged")
+    return _not_taken_back(context, sign, until, unseen=logged > 0 and not near)
 
 
-def _not_taken_back(context: Context, sign: Sign, until: datetime) -> Evidence:
-    """Return that no reversal is known, as far as snapshots and log book would show it."""
+def _not_taken_back(context: Context, sign: Sign, until: datetime, *, unseen: bool) -> Evidence:
+    """Return that no reversal is known, as far as snapshots and log book would show it.
+
+    Snapshots that did not show a logged change (``unseen``) do not show its reversal either.
+    """
     text = "the level recovered without a reversal"
     kinds = _kinds_within(context, until - _CLOSE, until) & _kinds_within(
         context, until + _SOON, until + 3 * _CLOSE
     )
     of_settings = settings_see(kinds)
-    if acts_on(context) <= of_settings:
+    if acts_on(context) <= of_settings and not unseen:
         sees = tuple(sorted(of_settings))
         return sign.weighed(text, _NOT_TAKEN_BACK, at=until, sees=sees)
     if log_is_kept(context):

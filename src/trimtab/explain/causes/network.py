@@ -86,7 +86,7 @@ def assess_network(context: Context) -> tuple[Evidence, ...]:
     return (
         _selftest(context),
         _selftest_of_line_rate(context),
-        _clients_against_servers(context),
+        clients_against_servers(context),
         _connections(context),
         _errors(context),
         _saturated(context),
@@ -206,7 +206,8 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
     return sign.of(contrast)
 
 
-def _clients_against_servers(context: Context) -> Evidence:
+def clients_against_servers(context: Context) -> Evidence:
+    """Return whether a survey on the servers, below clients and network, lost what they lost."""
     subject = "clients compared with a survey on the servers"
     sign = Sign("clients-against-servers", Route.TARGETS, subject, view=survey_view(context))
     extent = breadth(context)
@@ -301,7 +302,11 @@ def _errors(context: Context) -> Evidence:
     if contrast.reason is not None:
         return sign.of(contrast)
     text = f"{subject}: {contrast.in_words(sign.unit)}"
-    return sign.counted(text, min(_ERRORS_MOST, contrast.weight), contrast)
+    weight = min(_ERRORS_MOST, contrast.weight)
+    if (contrast.value or 0.0) > (contrast.reference or 0.0):
+        # More than before, if too few to convict: they are no sign of a healthy path.
+        weight = max(weight, 0.0)
+    return sign.counted(text, weight, contrast)
 
 
 def _saturated(context: Context) -> Evidence:
@@ -332,7 +337,7 @@ def _saturated(context: Context) -> Evidence:
 
 
 def _logged(context: Context) -> Evidence:
-    """Return whether the log book has network maintenance or trouble."""
+    """Return whether the log book has network maintenance or trouble: what broke, or a repair."""
     sign = Sign("network-logged", Route.LOG, view=View.LOG)
     begun = context.incident.at
     earliest, latest = context.incident.onset or (begun, begun)
@@ -346,14 +351,24 @@ def _logged(context: Context) -> Evidence:
     ]
     if not entries:
         return sign.weighed("the log book has no network event", 0.0, code="network-not-logged")
-    first = min(entries, key=lambda event: abs(event.at - begun))
+    first = min(entries, key=lambda event: _apart(event.at, earliest, latest, context))
     text = f"the log book has a network event at {first.at:%d %B %H:%M}: {first.detail[:160]}"
     reaches = context.end - min(event.at for event in context.events)
-    # Within the interval of the onset no hour is nearer to it than another.
-    apart = max(earliest - first.at, first.at - latest, timedelta())
-    window = latest - earliest + 2 * max(apart, _BEFORE / 2)
+    # The window about the onset, and that about the end: chance has both.
+    around = 2 * max(_apart(first.at, earliest, latest, context), _BEFORE / 2)
+    window = latest - earliest + around * (1 if context.incident.until is None else 2)
     weight = beyond_chance(_LOGGED, len(known) - 1, reaches, window)
     return sign.weighed(text, max(0.2, min(_LOGGED_MOST, weight)), first)
+
+
+def _apart(at: datetime, earliest: datetime, latest: datetime, context: Context) -> timedelta:
+    """Return how far an hour is from the onset or, once it is over, from the end if nearer.
+
+    Within the interval of the onset no hour is nearer to it than another.
+    """
+    onset = max(earliest - at, at - latest, timedelta())
+    until = context.incident.until
+    return onset if until is None else min(onset, abs(at - until))
 
 
 def _is_of_network(event: Event) -> bool:

@@ -131,7 +131,7 @@ def _faster_than_carried(context: Context) -> Evidence:
         return sign.missing(
             "hardware-unknown", "the site file does not give the rates of network and drives"
         )
-    fastest: list[tuple[float, RunFact]] = []
+    sides: list[tuple[float, float, str, RunFact]] = []
     for runs in runs_of_probe(context):
         values = [
             (value, run)
@@ -141,14 +141,16 @@ def _faster_than_carried(context: Context) -> Evidence:
         if values:
             # A single odd run is not a level.
             middle = median(value for value, _ in values)
-            fastest.append(min(values, key=lambda pair: abs(pair[0] - middle)))
-    if not fastest:
+            value, run = min(values, key=lambda pair: abs(pair[0] - middle))
+            sides.append((value, *min(limits + _of_clients(context, run)), run))
+    if not sides:
         return sign.missing("no-read-bandwidth", "no run has a credible read bandwidth")
-    value, run = max(fastest, key=lambda pair: pair[0])
-    limit, of = min(limits + _of_clients(context, run))
+    value, limit, of, run = max(sides, key=lambda side: side[0])
     text = f"reads at {format_bytes_per_s(value)}; {of} can carry {format_bytes_per_s(limit)}"
     weight = _TOO_FAST if value > limit * _CANNOT_BE else _WITHIN
-    return sign.weighed(text, weight, run, value=value, reference=limit)
+    # Where they were too fast in good hours as well, it is no change.
+    always = len(sides) > 1 and all(side[0] > side[1] * _CANNOT_BE for side in sides)
+    return sign.weighed(text, weight, run, value=value, reference=limit, throughout=always)
 
 
 def _carries(context: Context) -> list[tuple[float, str]]:
