@@ -174,8 +174,9 @@ def _checksum_spell(group: list[BadChecksums], now: datetime) -> Spell:
 A_MONTH: Final = 0.02
 """Maximum rate per 30 days at which chance may bring this many lost runs this close together.
 
-Per number of runs, over all probes and over one: that gives up to 0.16 incidents a month. Two runs in a row are
-one where under 0.4 % of hourly runs are lost, three in a row where under 2 % are."""
+Per number of runs, for all probes together and for any one of them: that gives up to 0.16 incidents
+a month. Two runs in a row are one where under 0.4 % of hourly runs are lost, three in a row where
+under 2 % are."""
 VARIES: Final = 0.5
 """Squared coefficient of variation of the rate over hours and days, as in `trimtab.explain.dip`."""
 _BEFORE: Final = timedelta(days=60)
@@ -278,9 +279,7 @@ def _is_chance(
     return min(often, every * _how_often(count, begin, end, of_one)) > A_MONTH
 
 
-def _how_often(
-    count: int, begin: datetime, end: datetime, probes: Mapping[_Probe, _Runs]
-) -> float:
+def _how_often(count: int, begin: datetime, end: datetime, probes: Mapping[_Probe, _Runs]) -> float:
     """Return the monthly rate at which chance brings so many lost runs this close together.
 
     The first lost run starts the group; the others are among the runs up to the last one.

@@ -178,7 +178,9 @@ def adds_nothing(spell: Spell, other: Spell) -> bool:
     if not begin <= spell.at <= other.last or not _lasts(other):
         return False
     if other.is_level and (of_surveys(spell) or other.shape is Shape.DRIFT):
-        return other.key is not None and spell.at <= end and _shows_the_same(spell, other)
+        unsure = spell.certainty is ChangeStatus.SUSPECT and spell.key == other.key
+        is_new = spell.at <= end or unsure
+        return other.key is not None and is_new and _shows_the_same(spell, other)
     if other.shape is Shape.UNSTEADY:
         is_deep = loss_of(spell) > _SPREADS * other.depth / 100
         return same_runs(spell, other) and _lasts(spell) and not is_deep
@@ -196,7 +198,7 @@ def _shows_the_same(spell: Spell, other: Spell) -> bool:
     loss, of_other = loss_of(spell), loss_of(other)
     if not of_surveys(spell):
         goes_on = spell.until is None and other.until is None
-        return spell.is_level and goes_on and loss <= _ALIKE * of_other
+        return spell.shape is Shape.STEP and goes_on and loss <= _ALIKE * of_other
     return loss <= _ALIKE * of_other and (not spell.targets or of_other <= _ALIKE * loss)
 
 
