@@ -174,8 +174,8 @@ def _checksum_spell(group: list[BadChecksums], now: datetime) -> Spell:
 A_MONTH: Final = 0.02
 """Maximum rate per 30 days at which chance may bring this many lost runs this close together.
 
-Per number of runs, for all probes together and for any one of them: that gives up to 0.16 incidents
-a month. Two runs in a row are one where under 0.4 % of hourly runs are lost, three in a row where
+Per number of runs, and from three on for any one probe as well: that gives up to 0.14 incidents a
+month. Two runs in a row are one where under 0.4 % of hourly runs are lost, three in a row where
 under 2 % are."""
 VARIES: Final = 0.5
 """Squared coefficient of variation of the rate over hours and days, as in `trimtab.explain.dip`."""
@@ -263,8 +263,9 @@ def _is_chance(
 ) -> bool:
     """Return whether runs are lost so often that this many this close are not unusual.
 
-    Neither over all probes, nor in the one that lost most: a trouble may be of one probe's files,
-    while the others go on. Never if that one had no other run for a day: nothing was measured.
+    Neither over all probes, nor, from three on, in the one that lost most: a trouble may be of one
+    probe's files, while the others go on. Never if that one had no other run for a day: nothing was
+    measured.
     """
     names = [name for (name, _, _), _ in lost]
     most = max(sorted(set(names)), key=names.count)
@@ -272,11 +273,13 @@ def _is_chance(
     of_one = {probe: runs for probe, runs in probes.items() if probe[0] == most}
     ended = (runs.every.filter(~runs.every.is_in(runs.lost.implode())) for runs in of_one.values())
     is_out = not any(times.is_between(begin, end).any() for times in ended)
-    if is_out and count >= _OUT_RUNS and end - begin >= _OUT:
-        return False
     often = _how_often(len(lost), begin, end, probes)
-    every = len({name for name, _, _ in probes})
-    return min(often, every * _how_often(count, begin, end, of_one)) > A_MONTH
+    if count >= _OUT_RUNS:
+        if is_out and end - begin >= _OUT:
+            return False
+        every = len({name for name, _, _ in probes})
+        often = min(often, every * _how_often(count, begin, end, of_one))
+    return often > A_MONTH
 
 
 def _how_often(count: int, begin: datetime, end: datetime, probes: Mapping[_Probe, _Runs]) -> float:
