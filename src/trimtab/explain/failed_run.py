@@ -174,13 +174,18 @@ def _checksum_spell(group: list[BadChecksums], now: datetime) -> Spell:
 A_MONTH: Final = 0.02
 """Maximum rate per 30 days at which chance may bring this many lost runs this close together.
 
-Per number of runs: over all numbers that gives up to 0.08 incidents a month. Two runs in a row are
-one where under 0.4 % of hourly runs are lost, three in a row where under 2 % are."""
+Per number of runs, and from three on for any one probe as well: that gives up to 0.14 incidents a
+month. Two runs in a row are one where under 0.4 % of hourly runs are lost, three in a row where
+under 2 % are."""
 VARIES: Final = 0.5
 """Squared coefficient of variation of the rate over hours and days, as in `trimtab.explain.dip`."""
 _BEFORE: Final = timedelta(days=60)
 """Days used to estimate how often runs are lost; half a run is added to a short record."""
 _MONTH: Final = timedelta(days=30)
+_OUT: Final = timedelta(days=1)
+_OUT_RUNS: Final = 3
+"""So long, and so many runs in a row, a probe measured nothing. Where one run in ten of a probe
+that runs twice a day is lost, chance does that once in 17 months; an hourly one needs 25."""
 
 _BROKEN: Final = "broken "
 _Probe = tuple[str, str, str]
@@ -217,8 +222,7 @@ def lone_runs(
         for probe, part in probes.items()
         for at in part.lost.filter(part.lost.is_between(begin, end))
     ]
-    count = len(within)
-    if count > 1 and not _by_chance(count, begin, end, probes):
+    if len(within) > 1 and not _is_chance(within, begin, end, probes):
         return ()
     apart = {key.comparability: key.apart for key in frames}
     return tuple(
@@ -251,8 +255,35 @@ def _probes(
     return probes
 
 
-def _by_chance(count: int, begin: datetime, end: datetime, probes: Mapping[_Probe, _Runs]) -> bool:
+def _is_chance(
+    lost: Sequence[tuple[_Probe, datetime]],
+    begin: datetime,
+    end: datetime,
+    probes: Mapping[_Probe, _Runs],
+) -> bool:
     """Return whether runs are lost so often that this many this close are not unusual.
+
+    Neither over all probes, nor, from three on, in the one that lost most: a trouble may be of one
+    probe's files, while the others go on. Never if that one had no other run for a day: nothing was
+    measured.
+    """
+    names = [name for (name, _, _), _ in lost]
+    most = max(sorted(set(names)), key=names.count)
+    count = names.count(most)
+    of_one = {probe: runs for probe, runs in probes.items() if probe[0] == most}
+    ended = (runs.every.filter(~runs.every.is_in(runs.lost.implode())) for runs in of_one.values())
+    is_out = not any(times.is_between(begin, end).any() for times in ended)
+    often = _how_often(len(lost), begin, end, probes)
+    if count >= _OUT_RUNS:
+        if is_out and end - begin >= _OUT:
+            return False
+        every = len({name for name, _, _ in probes})
+        often = min(often, every * _how_often(count, begin, end, of_one))
+    return often > A_MONTH
+
+
+def _how_often(count: int, begin: datetime, end: datetime, probes: Mapping[_Probe, _Runs]) -> float:
+    """Return the monthly rate at which chance brings so many lost runs this close together.
 
     The first lost run starts the group; the others are among the runs up to the last one.
 
@@ -275,4 +306,5 @@ def _by_chance(count: int, begin: datetime, end: datetime, probes: Mapping[_Prob
         a_month = every / max((begin - first) / _MONTH, 1e-3)
     shape = 1.0 / (1.0 / (lost + 0.5) + VARIES * (1.0 + 1.0 / (lost + 0.5)))
     mean = (span - 1) * share
-    return a_month * share * beta_lower(mean / (shape + mean), count - 1, shape + 1) > A_MONTH
+    often = a_month * share
+    return often if count < 2 else often * beta_lower(mean / (shape + mean), count - 1, shape + 1)

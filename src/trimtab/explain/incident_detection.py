@@ -29,6 +29,7 @@ from trimtab.explain.incident_hours import (
     core_spells,
     end_of,
     margin_of,
+    same_runs,
     summary_of,
     when_text,
 )
@@ -170,7 +171,7 @@ def _strong(group: Sequence[Spell], lead: Spell) -> list[Spell]:
         or spell.key is None
         or (
             spell.is_level
-            and spell.key == lead.key
+            and (spell.key == lead.key or (lead.is_lost and same_runs(spell, lead)))
             and lead.shape is not Shape.UNSTEADY
             and may_begin_together(spell, lead)
         )
@@ -184,7 +185,7 @@ def _incident(
     strong = _strong(group, lead)
     core = core_spells(strong, lead, frames)
     lead = lead if lead in core else _lead(core)
-    at, onset = begin_of(core)
+    at, onset = begin_of(core, lead)
     last, ended = end_of(core, companions(group, strong))
     until = last if ended else None
     shape = _shape(core, lead, at, last)

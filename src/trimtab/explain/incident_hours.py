@@ -28,6 +28,9 @@ _MARGIN: Final = 0.25
 _CORE_RUNS: Final = 12
 """Most bad runs that one spell counts for there: a level that lasts for months does not make a
 trouble of hours before it a margin."""
+_DRIFT_PLACED: Final = timedelta(days=3.5)
+"""Half of the shortest decline, five days, and of the two days to which it is placed: as much
+earlier begins a decline that is fitted to a step."""
 _END: Final = timedelta(hours=24)
 """The end of a fainter level is placed no better; an incident lasts longer if it is later."""
 
@@ -103,12 +106,19 @@ def _adjoins(spell: Spell, other: Spell, slack: timedelta) -> bool:
     return spell.at <= other.last + slack and other.at <= spell.last + slack
 
 
-def begin_of(core: Sequence[Spell]) -> tuple[datetime, Onset | None]:
+def begin_of(core: Sequence[Spell], lead: Spell) -> tuple[datetime, Onset | None]:
     """Return the first bad run of an incident, and the interval within which it began.
 
     Of levels that may have changed at the same moment, the best placed says when; a level that
-    certainly changed earlier is the beginning.
+    certainly changed earlier is the beginning. A drift begins on some day; where a step shows more,
+    days before it are no other beginning.
     """
+    if lead.shape is Shape.STEP:
+        core = [
+            spell
+            for spell in core
+            if spell.shape is not Shape.DRIFT or lead.at - spell.at > _DRIFT_PLACED
+        ]
     shapes = (Shape.STEP, Shape.DIP, Shape.UNSTEADY)
     levels = [spell for spell in core if spell.onset and spell.shape in shapes]
     levels = [spell for spell in levels if spell.is_level or spell.shape is not Shape.DIP]

@@ -88,10 +88,10 @@ def _are_beside(spell: Spell, other: Spell) -> bool:
         # The edge of a step is within the first windows that miss the goal.
         return abs(spell.at - other.at) <= SHORT
     for wide, low in ((spell, other), (other, spell)):
-        if wide.shape is Shape.UNSTEADY and low.shape in _LOW and wide.last - wide.at <= _FEW_DAYS:
+        if wide.shape is Shape.UNSTEADY and low.shape in _LOW:
             # A trouble that makes one series unsteady for days may dip or lower another.
             over = low.until is not None or low.shape is Shape.DIP
-            within = wide.at <= low.at and low.last <= wide.last
+            within = wide.began[0] <= low.at and low.last <= min(wide.last, wide.at + _FEW_DAYS)
             return low.key != wide.key and over and within
     if Shape.UNSTEADY in (spell.shape, other.shape) or Shape.DRIFT in (spell.shape, other.shape):
         return spell.shape is other.shape and _overlap(spell, other, _NEAR)
@@ -101,17 +101,35 @@ def _are_beside(spell: Spell, other: Spell) -> bool:
         begun = surveyed and abs(spell.at - other.at) <= _SURVEYED
         return begun or _overlap(spell, other, _NEAR)
     if _is_short(spell) or _is_short(other):
-        # A dip long after a level change is another trouble; at its beginning it is the same.
         long, short = (other, spell) if _is_short(spell) else (spell, other)
-        begins = long.at - tolerance <= short.at <= long.at + tolerance
-        unsure = long.certainty is ChangeStatus.SUSPECT and spell.key == other.key
-        return _overlap(spell, other, _NEAR) and (begins or unsure)
+        return _is_at_an_end(short, long, tolerance)
     return may_begin_together(spell, other, tolerance)
+
+
+def _is_at_an_end(short: Spell, long: Spell, tolerance: timedelta) -> bool:
+    """Return whether a dip is at the beginning of a level, or where it ends.
+
+    A dip long after a level changed is another trouble; hours of one series that are low on the day
+    before it fell are the same.
+    """
+    is_same = short.key is not None and short.key == long.key
+    begin, end = long.began
+    slack = _ONSET if is_same else _NEAR
+    if begin - slack <= short.extent[1] <= begin:
+        return True
+    if not _overlap(short, long, _NEAR):
+        return False
+    begins = min(begin, long.at - tolerance) <= short.at <= max(end, long.at + tolerance)
+    unsure = long.certainty is ChangeStatus.SUSPECT and is_same
+    ends = long.until is not None and short.until is not None and short.last >= long.last - _NEAR
+    return begins or ends or unsure
 
 
 def may_begin_together(spell: Spell, other: Spell, tolerance: timedelta = _ONSET) -> bool:
     """Return whether two levels may have changed at the same moment, or within a day."""
-    return abs(spell.at - other.at) <= tolerance or began_together(spell, other)
+    (begin, end), (other_begin, other_end) = spell.began, other.began
+    apart = max(other_begin - end, begin - other_end)
+    return apart <= tolerance or began_together(spell, other)
 
 
 def _recur_together(spell: Spell, other: Spell) -> bool:
@@ -159,15 +177,29 @@ def adds_nothing(spell: Spell, other: Spell) -> bool:
     begin, end = other.began[0], min(other.last, other.at + LASTING)
     if not begin <= spell.at <= other.last or not _lasts(other):
         return False
-    if of_surveys(spell) and not spell.targets and other.key is not None:
-        is_alike = loss_of(spell) <= _ALIKE * loss_of(other)
-        return other.shape is Shape.STEP and other.is_level and spell.at <= end and is_alike
+    if other.is_level and (of_surveys(spell) or other.shape is Shape.DRIFT):
+        unsure = spell.certainty is ChangeStatus.SUSPECT and spell.key == other.key
+        is_new = spell.at <= end or unsure
+        return other.key is not None and is_new and _shows_the_same(spell, other)
     if other.shape is Shape.UNSTEADY:
         is_deep = loss_of(spell) > _SPREADS * other.depth / 100
         return same_runs(spell, other) and _lasts(spell) and not is_deep
     is_same = spell.key is not None and spell.key == other.key
     is_less = loss_of(spell) <= _LESS * loss_of(other) < math.inf
     return is_same and spell.is_level and spell.at <= end and is_less
+
+
+def _shows_the_same(spell: Spell, other: Spell) -> bool:
+    """Return whether surveys, or a level, lost no more than a level or drift in whose hours it is.
+
+    A drift in one series may look like a step in a noisier one; what is over while the drift goes
+    on is another trouble. Single targets that are slow make files striped over them as slow.
+    """
+    loss, of_other = loss_of(spell), loss_of(other)
+    if not of_surveys(spell):
+        goes_on = spell.until is None and other.until is None
+        return spell.shape is Shape.STEP and goes_on and loss <= _ALIKE * of_other
+    return loss <= _ALIKE * of_other and (not spell.targets or of_other <= _ALIKE * loss)
 
 
 def loss_of(spell: Spell) -> float:

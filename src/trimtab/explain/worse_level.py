@@ -147,6 +147,9 @@ def _is_usual_again(better: LevelChange, change: LevelChange, *, more_is_better:
 def _is_told(change: LevelChange, more_is_better: bool) -> bool:
     """Return whether a change is for the worse, or may be, and large enough."""
     interval = change.point.effect_interval
+    is_suspect = not change.confirmed and change.lost is None
+    if is_suspect and interval is not None and interval.low <= 1 <= interval.high:
+        return False  # it may be no change at all
     if not change.direction_known and interval is not None:
         return (1 - interval.low if more_is_better else interval.high - 1) >= _LEAST
     return change.is_worse(more_is_better=more_is_better) and not _is_faint(change)

@@ -296,6 +296,20 @@ def test_two_lost_runs_in_a_row_are_an_incident_where_few_are_lost(
     assert sum(run.at in {hour(500), hour(501)} for run in troubles.lone_runs) == 2 - 2 * incidents
 
 
+@pytest.mark.parametrize(("lost", "incidents"), [(2, 0), (3, 1)])
+def test_a_probe_that_measures_nothing_for_a_day_is_an_incident_however_short_the_record(
+    lost: int, incidents: int
+) -> None:
+    """A probe every twelve hours in its third week, while another one goes on."""
+    hours = np.arange(0, 24 * 18, 12)
+    bad = (hours >= 24 * 14) & (hours < 24 * 14 + 12 * lost)
+    other = SeriesKey("s", "other", "ior", "write_bandwidth", "B/s")
+    twice_a_day = series.frame(level(1, 18)[::12], bad.astype(float), step_s=12 * 3600.0)
+    frames = {WRITE: twice_a_day, other: series.frame(level(2, 18))}
+    troubles = found(frames, changes=LevelChanges((), False, 0.4, 0.05))
+    assert len(troubles.incidents) == incidents
+
+
 def test_hours_without_runs_do_not_part_runs_that_measure_nothing() -> None:
     """A maintenance of ten hours within weeks of such runs is no end of them."""
     ats = [at for at in range(24 * 10) if not 100 <= at < 110]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
+import polars as pl
 import pytest
 from tests.calibration import series
-from tests.explain.incidents.frames import WRITE, found, frame_of, level
+from tests.explain.incidents.frames import READ, WRITE, found, frame_of, level
 from tests.explain.incidents.test_incidents import change, merged_of, quiet, run
 from tests.explain.incidents.test_lasting import STILL
 from tests.support.small_site import hour
 
 from trimtab.base.incident import Shape
 from trimtab.base.run import RunStatus
-from trimtab.base.series import SeriesKey
+from trimtab.base.series import ChangeStatus, SeriesKey
 from trimtab.base.verdict import Interval
+from trimtab.explain.incident_hours import begin_of
+from trimtab.explain.same_trouble import are_together
+from trimtab.explain.spell import Spell
 
 OTHER = SeriesKey("s", "other", "ior", "write_bandwidth", "B/s")
 
@@ -76,6 +81,83 @@ def test_dips_that_are_far_apart_or_not_alike_are_two() -> None:
         values[600:604] *= 0.6
         values[second : second + 4] *= factor
         assert len(found({WRITE: series.frame(values)}, changes=STILL).incidents) == 2
+
+
+@pytest.mark.parametrize(("begin", "told"), [(590, 1), (540, 2), (645, 1), (700, 2)])
+def test_low_hours_at_an_end_of_a_level_belong_to_it(begin: int, told: int) -> None:
+    """On the day before a series fell, or right after it was back."""
+    frame = quiet(1, (600, 650, 0.4), (begin, begin + 8, 0.7))
+    if begin == 645:
+        frame = quiet(1, (600, 645, 0.4), (645, 653, 0.7))
+    end = 645 if begin == 645 else 650
+    placed = [change(600, 0.4), change(end, 0.4, back=True)]
+    assert len(merged_of({WRITE: frame}, {WRITE: placed})) == told
+
+
+def test_a_probe_that_is_low_where_another_one_ends_is_of_one_trouble() -> None:
+    """Hours of one metric, at the end of days of another."""
+    frames = {WRITE: quiet(1, (600, 700, 0.4)), READ: quiet(2, (684, 700, 0.4))}
+    changes = {WRITE: [change(600, 0.4), change(700, 0.4, back=True)]}
+    (incident,) = merged_of(frames, changes)
+    assert (incident.at, incident.until) == (hour(600), hour(699))
+
+
+def test_levels_of_which_one_fell_in_a_gap_that_begins_after_the_other_are_one() -> None:
+    rows = pl.int_range(pl.len())
+    frames = {
+        WRITE: quiet(1, (400, 840, 0.8)).filter(~rows.is_between(401, 600)),
+        OTHER: quiet(2, (403, 840, 0.8)).filter(~rows.is_between(403, 600)),
+    }
+    late = change(601, 0.8, between=(hour(402), hour(601)))
+    (incident,) = merged_of(frames, {WRITE: [change(400, 0.8)], OTHER: [late]})
+    assert incident.at == hour(400)
+
+
+def spell(key: SeriesKey, shape: Shape, at: int, effect: float, until: int | None = None) -> Spell:
+    """Return a confirmed level."""
+    end = None if until is None else hour(until)
+    return Spell(
+        shape, key, key.probe, hour(at), end, end or hour(840), hour(at), ChangeStatus.CONFIRMED,
+        10.0, "", effect=effect, is_level=True,
+    )  # fmt: skip
+
+
+def test_a_step_that_lasts_as_a_decline_does_is_that_decline() -> None:
+    """A noisier series may show it so; what is over while it goes on is another trouble."""
+    decline = spell(WRITE, Shape.DRIFT, 400, 0.6)
+    assert are_together(decline, spell(OTHER, Shape.STEP, 500, 0.7))
+    assert not are_together(decline, spell(OTHER, Shape.STEP, 500, 0.7, 620))
+    assert not are_together(decline, spell(OTHER, Shape.STEP, 500, 0.2))
+
+
+def test_days_before_a_step_to_which_a_decline_is_fitted_are_not_its_begin() -> None:
+    decline, step = spell(WRITE, Shape.DRIFT, 400, 0.8), spell(OTHER, Shape.STEP, 470, 0.7)
+    step = replace(step, onset=(hour(469), hour(470)))
+    assert begin_of([decline, step], step)[0] == hour(470)
+    assert begin_of([decline, step], decline)[0] == hour(400)
+    assert begin_of([replace(decline, at=hour(300)), step], step)[0] == hour(300)
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.55, 1), (0.2, 2)])
+def test_targets_as_slow_as_the_runs_striped_over_them_belong_to_their_level(
+    share: float, told: int
+) -> None:
+    frames = {WRITE: quiet(1, (400, 840, 0.58))}
+    surveys = frame_of(
+        (hour(24 * day + 2), {"write_bandwidth": {
+            f"OST{ost:04X}": (share if day >= 22 and ost < 3 else 1.0) * 1e9
+            * (1 + 0.01 * ((day + ost) % 3)) for ost in range(12)}})
+        for day in range(35)
+    )  # fmt: skip
+    assert len(merged_of(frames, {WRITE: [change(400, 0.58)]}, surveys=surveys)) == told
+
+
+@pytest.mark.parametrize(("high", "told"), [(1.01, 0), (0.97, 1)])
+def test_a_suspect_that_may_be_no_change_is_not_told(high: float, told: int) -> None:
+    suspect = change(
+        780, 0.94, status=ChangeStatus.SUSPECT, effect_interval=Interval(0.89, high, 0.95)
+    )
+    assert len(merged_of({WRITE: quiet(1, (780, 840, 0.94))}, {WRITE: [suspect]})) == told
 
 
 def test_runs_lost_in_a_row_are_one_trouble_however_sparse_they_are() -> None:
