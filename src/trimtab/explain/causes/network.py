@@ -342,17 +342,24 @@ def _logged(context: Context) -> Evidence:
         event
         for event in known
         if (earliest - _BEFORE <= event.at or (event.until is not None and event.until >= earliest))
-        and (event.at <= latest + _LATE or context.is_bad(event.at))
+        and event.at <= max(latest, context.end) + _LATE
     ]
     if not entries:
         return sign.weighed("the log book has no network event", 0.0, code="network-not-logged")
-    first = min(entries, key=lambda event: abs(event.at - begun))
-    text = f"the log book has a network event at {first.at:%d %B %H:%M}: {first.detail[:160]}"
     reaches = context.end - min(event.at for event in context.events)
-    # Within the interval of the onset no hour is nearer to it than another.
-    apart = max(earliest - first.at, first.at - latest, timedelta())
-    window = latest - earliest + 2 * max(apart, _BEFORE / 2)
-    weight = beyond_chance(_LOGGED, len(known) - 1, reaches, window)
+
+    def window(event: Event) -> timedelta:
+        # Within the interval of the onset no hour is nearer to it than another.
+        apart = max(earliest - event.at, event.at - latest, timedelta())
+        begins = latest - earliest + 2 * max(apart, _BEFORE / 2)
+        if context.incident.until is None:
+            return begins
+        # What mended it was written down where it ended. A second place is a second chance.
+        return min(begins, 4 * max(abs(event.at - context.incident.until), _BEFORE / 2))
+
+    first = min(entries, key=lambda event: (window(event), event.at))
+    text = f"the log book has a network event at {first.at:%d %B %H:%M}: {first.detail[:160]}"
+    weight = beyond_chance(_LOGGED, len(known) - 1, reaches, window(first))
     return sign.weighed(text, max(0.2, min(_LOGGED_MOST, weight)), first)
 
 
