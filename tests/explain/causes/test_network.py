@@ -21,6 +21,7 @@ from tests.explain.causes.contexts import (
 from trimtab.base.event import EventKind
 from trimtab.base.incident import Found
 from trimtab.explain.causes.network import NETWORK as NET
+from trimtab.explain.context import Period
 
 
 def test_messages_that_servers_lose() -> None:
@@ -62,3 +63,14 @@ def test_an_entry_is_as_near_as_the_onset_is_known() -> None:
     # A wide interval has an entry by chance sooner.
     sharp = quiet(events=with_log(event(EventKind.NOTE, BAD_FROM - HOUR, "switch exchanged")))
     assert piece.weight < shows(NET, sharp, "network-logged").weight
+
+
+def test_what_mended_it_is_logged_where_it_ended() -> None:
+    """A repair days after the onset is near all the same: near the end, one of two places."""
+    end = BAD_FROM + 5 * 24 * HOUR
+    repair = with_log(event(EventKind.NOTE, end, "cable of oss3 exchanged"))
+    long = (Period(BAD_FROM, end),)
+    ended = replace(quiet(events=repair, of=replace(incident(), until=end)), bad=long)
+    lasts = replace(quiet(events=repair, of=replace(incident(), until=None)), bad=long)
+    near, far = (shows(NET, of, "network-logged", Found.FOR).weight for of in (ended, lasts))
+    assert near > far + 0.2
