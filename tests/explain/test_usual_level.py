@@ -405,3 +405,25 @@ def test_snapshots_around_an_end_show_what_changed_there() -> None:
     assert sorted(around(hourly, hours(400.5))) == [hours(400), hours(401), hours(407)]
     assert sorted(around([hours(200), hours(410), hours(500)], hours(400))) == [hours(410)]
     assert not list(around([], hours(400)))
+
+
+def test_the_bad_hours_of_what_comes_and_goes_are_those_of_its_slow_runs() -> None:
+    """Whether it is told as a dip or as runs that scatter, and whatever the finished ones lost."""
+    values = [1.0 + 0.01 * (h % 3) for h in range(24 * 35)]
+    for h in (400, 401, 420, 449, 450):
+        values[h] = 0.5
+    spells = pl.DataFrame({"at": [hours(h) for h in range(24 * 35)], "value": values}).with_columns(
+        unfinished=pl.col("at").is_in([hours(430)])
+    )
+    bad = tuple(
+        Period(hours(a), hours(b)) for a, b in ((400, 402), (420, 421), (430, 431), (449, 451))
+    )
+    for shape, effect in ((Shape.UNSTEADY, None), (Shape.DIP, 0.5), (Shape.DIP, 0.99)):
+        of = incident(400, 450, shape=shape, effect=effect)
+        stretches = windows_of(of, {KEY: spells}, hours(0), NOW)
+        assert stretches.bad == bad
+        assert Period(hours(403), hours(419)) in stretches.good
+    steady = windows_of(
+        incident(400, 450, shape=Shape.STEP, effect=0.5), {KEY: spells}, hours(0), NOW
+    )
+    assert len(steady.bad) == 1

@@ -23,6 +23,7 @@ from trimtab.base.run import RunStatus
 from trimtab.base.series import SeriesKey
 from trimtab.base.site import SiteLimits
 from trimtab.base.site_hardware import Hardware
+from trimtab.explain.coming_and_going import slow_hours
 from trimtab.explain.sight import EVERYWHERE, Layer, within_sight
 from trimtab.judge.spread import usual_gap_s
 
@@ -301,9 +302,8 @@ def windows_of(
     -----
     Bad hours are the core of the incident. Good hours are before it, up to a week; if there is less
     than a day of them, also after its end. Neither are the interval in which it began, its margin,
-    and one run's distance before the first bad run, three for a level change. For a dip without
-    slow targets in which most runs were well, the hours of the slow runs are bad and those between
-    them good.
+    and one run's distance before the first bad run, three for a level change. Where a trouble comes
+    and goes the hours of the slow runs are bad and those between them good (`slow_hours`).
     """
     if incident.shape is Shape.STANDING:
         return Stretches((Period(record_from, now),), ())
@@ -326,40 +326,12 @@ def windows_of(
         over = max(end, incident.margin[1] + spacing) if incident.margin is not None else end
         after = Period(over + gap, min(now, over + gap + _GOOD_LONGEST))
         good = [*good, *without([after], taken)]
-    slow = _slow_hours(incident, frames, spacing)
+    slow = slow_hours(incident, frames.get(incident.key) if incident.key else None, spacing)
     if slow:
-        around = [Period(window.from_ - spacing, window.to + spacing) for window in slow]
-        return Stretches(tuple(slow), (*good, *without([bad], around)))
+        around = [Period(begin - spacing, end + spacing) for begin, end in slow]
+        hours = tuple(Period(begin, end) for begin, end in slow)
+        return Stretches(hours, (*good, *without([bad], around)))
     return Stretches((bad,), tuple(good))
-
-
-def _slow_hours(
-    incident: Incident, frames: Mapping[SeriesKey, pl.DataFrame], spacing: timedelta
-) -> list[Period]:
-    """Return the hours of the slow runs of a dip in which most runs were well, or none."""
-    frame = None if incident.key is None else frames.get(incident.key)
-    if incident.shape is not Shape.DIP or frame is None or incident.until is None:
-        return []
-    if incident.targets:
-        # The surveys that show them were slow at other hours.
-        return []
-    begin, effect = incident.at, incident.effect
-    before = frame.filter(pl.col("at").is_between(begin - _GOOD_LONGEST, begin, closed="left"))
-    usual = before["value"].median()
-    within = frame.filter(pl.col("at").is_between(begin, incident.until)).sort("at")
-    if not isinstance(usual, float) or effect is None or not 0 <= effect < 1:
-        return []
-    slow = pl.col("unfinished") | (pl.col("value") < usual * (1 + effect) / 2)
-    times = within.filter(slow.fill_null(value=True))["at"].to_list()
-    if not times or 2 * len(times) >= within.height:
-        return []
-    hours: list[Period] = []
-    for at in times:
-        if hours and at <= hours[-1].to:
-            hours[-1] = Period(hours[-1].from_, at + spacing)
-        else:
-            hours.append(Period(at, at + spacing))
-    return hours
 
 
 def _recurring(incident: Incident, recurs: Recurrence, last: datetime) -> Stretches:

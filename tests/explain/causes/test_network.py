@@ -21,6 +21,7 @@ from tests.explain.causes.contexts import (
 from trimtab.base.event import EventKind
 from trimtab.base.incident import Found
 from trimtab.explain.causes.network import NETWORK as NET
+from trimtab.explain.context import Period
 
 
 def test_messages_that_servers_lose() -> None:
@@ -75,3 +76,14 @@ def test_a_repair_with_which_it_ended_is_as_telling_as_an_entry_at_the_onset() -
     # Two places for chance: less than where the onset is the only one, if it is as near.
     assert ended <= shows(NET, quiet(events=onset), "network-logged").weight
     assert open_ <= 1.3
+
+
+def test_what_mended_it_is_logged_where_it_ended() -> None:
+    """A repair days after the onset is near all the same: near the end, one of two places."""
+    end = BAD_FROM + 5 * 24 * HOUR
+    repair = with_log(event(EventKind.NOTE, end, "cable of oss3 exchanged"))
+    long = (Period(BAD_FROM, end),)
+    ended = replace(quiet(events=repair, of=replace(incident(), until=end)), bad=long)
+    lasts = replace(quiet(events=repair, of=replace(incident(), until=None)), bad=long)
+    near, far = (shows(NET, of, "network-logged", Found.FOR).weight for of in (ended, lasts))
+    assert near > far + 0.2

@@ -150,6 +150,20 @@ def test_a_target_that_comes_and_goes_is_idle_now_and_then() -> None:
     assert piece.weight >= 0
 
 
+def test_an_hour_without_traffic_is_not_a_target_without() -> None:
+    """Where many have one such hour, one that has them all the time is the silent one."""
+    rows = []
+    for number, target in enumerate(OSTS):
+        total, pause = 1e6, BAD_FROM + 4 * HOUR
+        for at in HOURS:
+            idle = at >= BAD_FROM if target == EIGHTH else at == pause and number < 5
+            total += 3600 * (1e3 if idle else BUSY)
+            rows.append(reading(at, target, "client_bytes_written_total", total))
+    few = [row for row in rows if row["target"] != EIGHTH]
+    shows(SILENCE, sound(rows), "idle-while-busy", Found.FOR, targets=(EIGHTH,))
+    shows(SILENCE, sound(few), "idle-many", weight=0)
+
+
 def test_a_target_that_answers_and_crawls() -> None:
     """At an eighth of its neighbours, in a survey, it has as good as failed; at a third not."""
     of = sound(surveys=survey(OST_WRITE, OST_WRITE / 8, slow_targets=[EIGHTH]))

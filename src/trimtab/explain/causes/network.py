@@ -347,7 +347,7 @@ def _logged(context: Context) -> Evidence:
         event
         for event in known
         if (earliest - _BEFORE <= event.at or (event.until is not None and event.until >= earliest))
-        and (event.at <= latest + _LATE or context.is_bad(event.at))
+        and event.at <= max(latest, context.end) + _LATE
     ]
     if not entries:
         return sign.weighed("the log book has no network event", 0.0, code="network-not-logged")

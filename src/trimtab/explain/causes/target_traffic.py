@@ -30,6 +30,8 @@ _BUSY: Final = 0.3
 """Share of the median target's traffic above which it served."""
 _IDLE: Final = -0.8
 """If every target had its traffic."""
+_TIMES: Final = 3
+"""Fewest such times: that one of thirty targets was idle in so many by chance is unlikely."""
 _RUN_LONGEST: Final = timedelta(hours=1)
 """An unfinished run without an end is taken to have written for so long."""
 _SUBJECT: Final = "a target without traffic while others are busy"
@@ -64,6 +66,10 @@ def idle_while_busy(context: Context, seen: Observations) -> tuple[Evidence, ...
     of = known["target"].n_unique()
     if len(names) > max(1, of / 4):
         text = f"{len(names)} of {of} targets had hours without traffic, no single one alone"
+        most = _mostly(idle)
+        idle = idle.filter(pl.col("target").is_in(most))
+        names = most if 0 < len(most) <= max(1, of / 4) else names
+    if len(names) > max(1, of / 4):
         return (
             _SIGN.weighed(text, 0.0, code="idle-many", targets=names, source=source, unit=None),
         )
@@ -75,6 +81,16 @@ def idle_while_busy(context: Context, seen: Observations) -> tuple[Evidence, ...
         _SIGN.of(contrast, subject=subject, targets=names, source=source),
         timing(context, idle, subject, view=View.TRAFFIC),
     )
+
+
+def _mostly(idle: pl.DataFrame) -> tuple[str, ...]:
+    """Return the targets that were idle in most of the bad hours.
+
+    Under light traffic any target has an hour without.
+    """
+    bad = idle.filter("bad").group_by("target").agg(pl.sum("value"), times=pl.len())
+    is_most = (pl.col("value") >= _TIMES) & (2 * pl.col("value") > pl.col("times"))
+    return tuple(bad.filter(is_most)["target"].sort().to_list())
 
 
 def _of_usual(rates: pl.DataFrame) -> pl.DataFrame:
