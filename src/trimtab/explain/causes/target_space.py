@@ -47,7 +47,7 @@ _OPEN: Final = 0.5
 _SPREADS: Final = 6.0
 """Robust standard deviations of the others' growth."""
 _SPREAD_LEAST: Final = 0.003
-_NO_SPACE: Final = 1.8
+_NO_SPACE: Final = 2.0
 """Runs fail with ENOSPC where a target is full, has no inodes left or, rarely, no grant: 60 to 1.
 Half of it for a single target that fills, whose files most runs do not write."""
 _NEARLY_FULL: Final = 0.95
