@@ -124,7 +124,7 @@ class Played:
                     if each.incident.key else "",
                     targets=each.incident.targets, effect=each.incident.effect,
                     causes=listed, unexplained=each.unexplained,
-                    true=self.true_of(each.incident), simple=simple,
+                    true=self.true_of(each.incident), simple=simple, onset=each.incident.onset,
                 )
                 for each, listed, simple in zip(explained, causes, self.simple, strict=True)
             ),

@@ -34,6 +34,13 @@ class Case:
     unexplained: bool
     true: frozenset[str]
     simple: str | None
+    onset: tuple[datetime, datetime] | None = None
+    """Between which times it says that it began."""
+
+    def began_within(self, earliest: datetime, latest: datetime) -> bool:
+        """Return whether it may have begun then by what it says."""
+        first, last = self.onset or (self.at, self.at)
+        return min(first, self.at) <= latest and max(last, self.at) >= earliest
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class Scored:
         """
         fault, earliest, latest, _ = self.faults[number]
         cases = [case for case in self.cases if may_be_of(case, fault)]
-        began = [case for case in cases if earliest <= case.at <= latest]
+        began = [case for case in cases if case.began_within(earliest, latest)]
         return began or [
             case for case in cases
             if case.at < earliest <= (case.until or self.end)
@@ -65,7 +72,7 @@ class Scored:
     def is_false(self, case: Case) -> bool:
         """Return whether an incident is of no fault."""
         return all(
-            not may_be_of(case, fault) or not earliest <= case.at <= latest
+            not may_be_of(case, fault) or not case.began_within(earliest, latest)
             for fault, earliest, latest, _ in self.faults
         )
 

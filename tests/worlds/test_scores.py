@@ -61,6 +61,14 @@ def test_a_wrong_name_counts_where_it_is_sure() -> None:
     assert (row["named_wrongly"], row["silent"]) == (0, 1)
 
 
+def test_an_incident_is_of_a_fault_if_it_may_have_begun_with_it() -> None:
+    early = replace(CASE, at=FAULT.begin - 40 * HOUR)
+    assert (figures(world(early))["false"], figures(world(early))["noticed"]) == (1, 1)
+    placed = replace(early, onset=(early.at, FAULT.begin + 2 * HOUR))
+    row = figures(world(placed))
+    assert (row["false"], row["found"], row["once"]) == (0, 1, 1)
+
+
 def test_slow_targets_of_another_kind_are_a_false_incident() -> None:
     noise = replace(CASE, series="", targets=("OST0003",))
     row = figures(world(CASE, noise))
