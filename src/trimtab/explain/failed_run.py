@@ -184,8 +184,9 @@ _BEFORE: Final = timedelta(days=60)
 _MONTH: Final = timedelta(days=30)
 _OUT: Final = timedelta(days=1)
 _OUT_RUNS: Final = 3
-"""A probe that lost this many runs in a row, for `_OUT` at least, measured nothing. If it runs twice
-a day and loses one run in ten, chance does that once in 17 months; an hourly one must lose 25."""
+"""A probe that lost this many runs in a row, for `_OUT` at least, measured nothing. If it runs
+twice a day and loses one run in ten, chance does that once in 17 months; an hourly one must lose
+25."""
 
 _BROKEN: Final = "broken "
 _Probe = tuple[str, str, str]

@@ -49,8 +49,8 @@ _DECLINE_LEAST: Final = 5.0
 _EVERY: Final = 2
 """Grid step in days for the beginning and end of a fitted line."""
 _CERTAIN: Final = 0.5
-"""Part of a trend that its 95 % interval must leave, as at four standard errors: at two, chance makes one
-series in 40 decline, and a site has a dozen series."""
+"""Part of a trend that its 95 % interval must leave, as it does at four standard errors. At two,
+chance makes one series in 40 decline, and a site has a dozen series."""
 
 
 def _is_about_1(interval: Interval) -> bool:
