@@ -1,7 +1,8 @@
 """Traffic of single targets: one that serves far less than usual while others are busy.
 
-The probes' own writes are subtracted: they write as much to every target, even to a very slow one.
-How much an unfinished run wrote is rarely known; it can hide an idle target, but not fake one.
+Where clients' bytes are counted, the probes' own writes are subtracted: they write as much to every
+target, even to a very slow one. How much an unfinished run wrote is rarely known; it can hide an
+idle target, but not fake one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from trimtab.explain.telemetry_frame import OSTS, Observations
 
 _OF_CLIENTS: Final = "client_bytes_written_total"
 _OF_DEVICES: Final = "bytes_written_total"
-_NO_TRAFFIC: Final = 0.5
+_IDLE_BELOW: Final = 0.5
 """Share of a target's usual part of the traffic below which it is idle. A slow target serves its
 requests late, but serves them; snapshots hours apart include hours before it failed."""
 _BUSY: Final = 0.3
@@ -57,11 +58,11 @@ def idle_while_busy(context: Context, seen: Observations) -> tuple[Evidence, ...
     known = _of_usual(_without_probes(context, rates) if source == _OF_CLIENTS else rates)
     if known.filter("bad").height and source == _OF_CLIENTS:
         hidden = list(_hiding(context, known))
-        known = known.filter(~pl.col("at").is_in(hidden) | (pl.col("value") < _NO_TRAFFIC))
+        known = known.filter(~pl.col("at").is_in(hidden) | (pl.col("value") < _IDLE_BELOW))
         why = _OWN_UNKNOWN
     if not known.filter("bad").height:
         return (_SIGN.not_available(why, source=source),)
-    idle = flags(known, pl.col("value") < _NO_TRAFFIC)
+    idle = flags(known, pl.col("value") < _IDLE_BELOW)
     names = targets_of(idle)
     of = known["target"].n_unique()
     if len(names) > max(1, of / 4):
