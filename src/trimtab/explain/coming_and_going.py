@@ -1,7 +1,7 @@
-"""The hours of a trouble that comes and goes: those of its slow runs, not all from first to last.
+"""The bad hours of a trouble that comes and goes: only those of its slow runs.
 
-Between them everything is as usual, on the same days and under the same load: nothing shows better
-what was different in the hours of the slow runs.
+The hours between them are the best good hours: everything is as usual, on the same days and under
+the same load.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from trimtab.base.incident import Incident, Shape
 from trimtab.judge.array import scatter
 
 _USUAL: Final = timedelta(days=7)
+"""Time before the incident whose runs are the usual ones."""
 _LEAST: Final = 8
 """Fewest runs that show how far usual ones scatter."""
 _BEYOND: Final = 3.0
-"""Standard deviations of usual runs: one of several hundred is as slow by chance."""
-
+"""Standard deviations below the usual level: chance makes one of several hundred runs as slow."""
 
 Hours = tuple[datetime, datetime]
+"""Begin and end."""
 
 
 def slow_hours(incident: Incident, frame: pl.DataFrame | None, spacing: timedelta) -> list[Hours]:
-    """Return the hours of the slow runs of an incident in which most runs were well, or none.
+    """Return the hours of an incident's slow runs if most of its runs were good, else none.
 
     Parameters
     ----------
     frame
         ``at``, ``value``, ``unfinished`` of its series.
     spacing
-        Until when a run stands for the hours after it.
+        How long a run stands for the time after it.
     """
     if frame is None or incident.until is None:
         return []
@@ -51,7 +52,7 @@ def slow_hours(incident: Incident, frame: pl.DataFrame | None, spacing: timedelt
 
 
 def _limit(incident: Incident, frame: pl.DataFrame) -> float | None:
-    """Return the value below which a run is slow: half of what is lost, and beyond chance."""
+    """Return the value below which a run is slow: by half the loss at least, and beyond chance."""
     begin = incident.at
     before = frame.filter(pl.col("at").is_between(begin - _USUAL, begin, closed="left"))
     values = before.filter(pl.col("value") > 0)["value"].drop_nulls().to_numpy()
@@ -69,6 +70,7 @@ def _limit(incident: Incident, frame: pl.DataFrame) -> float | None:
 
 
 def _joined(times: list[datetime], spacing: timedelta) -> list[Hours]:
+    """Return the hours from each time on; those that meet are joined."""
     hours: list[Hours] = []
     for at in times:
         begin = hours.pop()[0] if hours and at <= hours[-1][1] else at

@@ -259,7 +259,9 @@ _FAINT: Final = 0.1
 _PLACED_FAINT: Final = timedelta(hours=24)
 """A level less than a tenth lower is located to within a day."""
 _ENDED_BY: Final = timedelta(hours=6)
+"""After its end an incident is over for certain: the end is known to within a run or two."""
 _LASTING: Final = frozenset({Shape.STEP, Shape.DRIFT, Shape.UNSTEADY})
+"""Shapes that are the usual state for what begins long after."""
 _RUN_LONGEST: Final = timedelta(hours=3)
 """A run without an end is assumed to reach the next one, but no longer than this."""
 
@@ -295,8 +297,8 @@ def windows_of(
     others
         Other incidents: their hours are not good ones, unless they began long before and persist.
     afterwards
-        Whether hours after its end are good ones however many there are before: those before have
-        no snapshot.
+        Whether hours after its end are good ones even if there are enough before it: those before
+        it have no snapshot.
 
     Notes
     -----
@@ -328,9 +330,9 @@ def windows_of(
         good = [*good, *without([after], taken)]
     slow = slow_hours(incident, frames.get(incident.key) if incident.key else None, spacing)
     if slow:
-        around = [Period(begin - spacing, end + spacing) for begin, end in slow]
+        unclear = [Period(begin - spacing, end + spacing) for begin, end in slow]
         hours = tuple(Period(begin, end) for begin, end in slow)
-        return Stretches(hours, (*good, *without([bad], around)))
+        return Stretches(hours, (*good, *without([bad], unclear)))
     return Stretches((bad,), tuple(good))
 
 
@@ -360,9 +362,9 @@ def snapshot_times(
     """Return the snapshots to load: from the bad and good hours, and the record's first three.
 
     Those nearest to the onset come first, the rest is spread evenly: the onset shows most, and
-    counters give rates between neighbours. Bad hours of weeks are known by pairs from all of them.
-    If few are within bad hours, those around them are included too: most of what was counted
-    between them happened then.
+    counters give rates between neighbours. Of bad hours longer than a week, pairs of neighbours are
+    spread over all of them. If few are within bad hours, those around them are included too: most
+    of what was counted between them happened then.
     """
     times = sorted(set(available))
     begins = bisect_left(times, record_from)
@@ -382,9 +384,9 @@ def snapshot_times(
 
 
 def around(times: Sequence[datetime], at: datetime) -> Iterator[datetime]:
-    """Yield the last time before another, the first after it, and one some hours later, if near.
+    """Yield the last time up to ``at``, the first after it and one `_ENDED_BY` later, if near.
 
-    They show what changed there: an end is known to within a run or two.
+    They show what changed there.
     """
     place = bisect_right(times, at)
     near = {place - 1, place, bisect_right(times, at + _ENDED_BY)}

@@ -48,7 +48,7 @@ PAIR: Final = 6.0
 """Two runs within `TOGETHER` form a dip if each is this far below the level."""
 STRETCH: Final = 5.5
 """Mean of a stretch in standard errors that allow for autocorrelation, with runs clipped at
-`CLIPPED`, or half a standard deviation beyond the mean that is asked for."""
+`CLIPPED`, or half a standard deviation beyond the required mean if that is further."""
 CLIPPED: Final = 4.0
 LEAST: Final = LIMITS.cov
 """A smaller loss is never a dip: the goal for the COV of 48 hours [S1, VII] is what sites consider
@@ -308,7 +308,7 @@ def _bad(runs: Residuals) -> list[int]:
         deep = np.maximum(least[: len(means)], 0.5 - most)
         for start in np.flatnonzero(means < np.minimum(limit, deep)):
             window = np.arange(start, start + length)
-            # Of steady runs the clipped ones say nothing of how deep they are.
+            # Clipping hides how deep runs of a steady series are: most must be low unclipped.
             if np.median(z[window] - least[window]) < 0:
                 bad[window[z[window] < means[start] / 2]] = True
     return np.flatnonzero(bad).tolist()

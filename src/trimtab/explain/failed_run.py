@@ -68,7 +68,7 @@ def failures(runs: Sequence[RunFact], apart: Mapping[str, str] | None = None) ->
 
 
 def _in_a_row(broken: Sequence[RunFact], times: Sequence[datetime]) -> list[list[RunFact]]:
-    """Return broken runs of a probe in groups; hours without any run do not part them."""
+    """Return the broken runs of a probe in groups; a gap without any run does not split one."""
     groups: list[list[RunFact]] = []
     for group in grouped(broken, lambda run: run.at, furthest(times)):
         between = slice(bisect_right(times, groups[-1][-1].at) if groups else 0, None)
@@ -174,9 +174,9 @@ def _checksum_spell(group: list[BadChecksums], now: datetime) -> Spell:
 A_MONTH: Final = 0.02
 """Maximum rate per 30 days at which chance may bring this many lost runs this close together.
 
-Per number of runs, and from three on for any one probe as well: that gives up to 0.14 incidents a
-month. Two runs in a row are one where under 0.4 % of hourly runs are lost, three in a row where
-under 2 % are."""
+It holds for each number of runs, and from three on for any one probe as well: together up to 0.14
+incidents a month. Of hourly runs two in a row are an incident where under 0.4 % are lost, three in
+a row where under 2 % are."""
 VARIES: Final = 0.5
 """Squared coefficient of variation of the rate over hours and days, as in `trimtab.explain.dip`."""
 _BEFORE: Final = timedelta(days=60)
@@ -184,8 +184,9 @@ _BEFORE: Final = timedelta(days=60)
 _MONTH: Final = timedelta(days=30)
 _OUT: Final = timedelta(days=1)
 _OUT_RUNS: Final = 3
-"""So long, and so many runs in a row, a probe measured nothing. Where one run in ten of a probe
-that runs twice a day is lost, chance does that once in 17 months; an hourly one needs 25."""
+"""A probe that lost this many runs in a row, for `_OUT` at least, measured nothing. If it runs
+twice a day and loses one run in ten, chance does that once in 17 months; an hourly one must lose
+25."""
 
 _BROKEN: Final = "broken "
 _Probe = tuple[str, str, str]
@@ -261,10 +262,10 @@ def _is_chance(
     end: datetime,
     probes: Mapping[_Probe, _Runs],
 ) -> bool:
-    """Return whether runs are lost so often that this many this close are not unusual.
+    """Return whether runs are lost so often that chance brings this many this close together.
 
-    Neither over all probes, nor, from three on, in the one that lost most: a trouble may be of one
-    probe's files, while the others go on. Never if that one had no other run for a day: nothing was
+    Over all probes and, from three on, also in the one that lost most: a trouble may concern only
+    the files of one probe. It is never chance if that one had no other run for a day: nothing was
     measured.
     """
     names = [name for (name, _, _), _ in lost]

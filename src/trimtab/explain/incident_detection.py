@@ -104,7 +104,7 @@ def without_lone_runs(
 ) -> tuple[tuple[Spell, ...], tuple[LoneRun, ...]]:
     """Return the spells without those of single lost or slow runs, and the lost ones, latest first.
 
-    A run is slow by itself when it meets a job, as it is lost when it meets a broken node.
+    A single run is slow because it met another job, as one is lost because it met a broken node.
     """
     lost: list[Spell] = []
     lone: list[LoneRun] = []
@@ -401,7 +401,7 @@ def find_troubles(
         Targets measured separately: ``at``, ``run``, ``target``, ``metric``, ``value``; one row per
         target and survey.
     bad_checksums
-        Bad transfers, from the counters of snapshots.
+        Transfers with bad checksums, from the counters of snapshots.
     site, now
         Name of the site, and end of the record, aware UTC.
     runs
@@ -410,7 +410,7 @@ def find_troubles(
     limits, timezone
         Limits of the site (``None``: the defaults); IANA name of its zone, for patterns by hour.
     remember
-        Returns spells of before where nothing changed.
+        Returns earlier spells where their runs are the same, else makes them.
 
     Returns
     -------

@@ -29,8 +29,8 @@ _CORE_RUNS: Final = 12
 """Most bad runs that one spell counts for there: a level that lasts for months does not make a
 trouble of hours before it a margin."""
 _DRIFT_PLACED: Final = timedelta(days=3.5)
-"""Half of the shortest decline, five days, and of the two days to which it is placed: as much
-earlier begins a decline that is fitted to a step."""
+"""How much earlier than a step a decline that is fitted to it may begin: half of the shortest
+decline, five days, and of the two days to which it is placed."""
 _END: Final = timedelta(hours=24)
 """The end of a fainter level is placed no better; an incident lasts longer if it is later."""
 
@@ -110,8 +110,8 @@ def begin_of(core: Sequence[Spell], lead: Spell) -> tuple[datetime, Onset | None
     """Return the first bad run of an incident, and the interval within which it began.
 
     Of levels that may have changed at the same moment, the best placed says when; a level that
-    certainly changed earlier is the beginning. A drift begins on some day; where a step shows more,
-    days before it are no other beginning.
+    certainly changed earlier is the beginning. A drift is placed only to days: where a step leads,
+    one that begins a few days earlier is no other beginning.
     """
     if lead.shape is Shape.STEP:
         core = [
@@ -129,7 +129,7 @@ def begin_of(core: Sequence[Spell], lead: Spell) -> tuple[datetime, Onset | None
         assert at is not None, "a core has a spell"
         return at, onset
     if first.onset is None and onset is not None and onset[0] < first.at:
-        # What has no interval of its own, as a survey has none, shortens that of the levels.
+        # A spell without an interval, such as one of surveys, shortens that of the levels.
         return first.at, (onset[0], first.at)
     return first.at, first.onset
 

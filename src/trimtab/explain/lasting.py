@@ -49,7 +49,7 @@ _OUT: Final = 6.0
 heavy tails and busy weeks do to them; the least over all begins of a year is reached by chance less
 than once in the sites of tests/explain/incidents/test_lasting.py."""
 _FAR: Final = 3.0
-"""Usual standard deviations from which a run is of the wider spread."""
+"""Usual standard deviations beyond which a run belongs to the wider spread."""
 DEEP: Final = 6.0
 """Standard deviations of the wider spread from which a dip within it is a trouble of its own."""
 
@@ -87,14 +87,16 @@ def lasting_spread(judgement: SeriesJudgement, frame: pl.DataFrame, goal: float)
 
 @dataclass(frozen=True, slots=True)
 class _Wider:
-    """Since which block a series scatters more, and when that was known.
+    """Since which block a series scatters more.
 
     Attributes
     ----------
+    begin
+        The block with which that most likely began.
     first, last
-        Blocks between which it began.
+        The earliest and the latest with which it may have begun.
     known
-        Number of blocks from which it was found and placed.
+        Number of blocks by which it was detected.
     """
 
     begin: int
@@ -176,9 +178,9 @@ class _Blocks:
         return since if misses and usual is not None and usual <= goal else None
 
     def placed(self, usual_from: int, since: int, now: int) -> _Wider:
-        """Return where two levels of the spread divide the blocks best.
+        """Return the begin at which two levels of the spread fit the blocks best.
 
-        The test of `wider_since` is robust, so it hardly minds a few usual blocks after a begin.
+        `wider_since` compares medians: a few usual blocks after its begin hardly change them.
         """
         before = self._usual(usual_from, since)
         usual, wide = median(before), median(self.spreads[since:now])

@@ -1,7 +1,7 @@
-"""Spells of a look are those of before as long as the runs that the look uses are the same.
+"""Spells of a look, reused as long as the runs that the look uses are the same.
 
-A `Remember` may return what it was given for the same digest; whatever makes spells here is a
-function of what the digest covers. So after one more run only the last looks are worked out again.
+A `Remember` may return the spells that it returned earlier for the same digest, because a digest
+covers all that its spells depend on. So after one more run only the last looks are computed again.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from trimtab.explain.spell import CalendarLook, SeriesPart, Spell, carried
 
 Spells = Sequence[Spell]
 Remember = Callable[[str, Callable[[], Spells]], Spells]
-"""Takes a digest and what makes the spells, and returns them."""
+"""Takes a digest and a function that makes the spells; returns them, made now or earlier."""
 
 
 def made_now(digest: str, make: Callable[[], Spells]) -> Spells:
-    """Return spells as they are made now: nothing is remembered."""
+    """Return the spells as made now; remember nothing."""
     return make()
 
 
 def recurring_hours(
     parts: Sequence[SeriesPart], frame: pl.DataFrame, timezone: str, *, remember: Remember
 ) -> Spells:
-    """Return what `periodic` does: look by look, and once more if a trouble is in several looks."""
+    """Return what `periodic` returns, look by look; all at once if a spell spans several looks."""
     by_look: list[tuple[CalendarLook, Spells]] = [
         (
             part.look,
@@ -47,7 +47,7 @@ def recurring_hours(
 
 
 def low_together(looks: Iterable[Sequence[SeriesPart]], *, remember: Remember) -> Spells:
-    """Return what `pooled` does, look by look."""
+    """Return what `pooled` returns, look by look."""
     return carried(
         (
             parts[0].look,

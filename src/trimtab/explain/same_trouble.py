@@ -26,7 +26,8 @@ from trimtab.explain.spell import Spell
 
 SHORT: Final = timedelta(days=2)
 _FEW_DAYS: Final = timedelta(days=11)
-"""A week, plus the two-day windows that miss their goal on either side of it."""
+"""How long after its begin a wide spread takes in what is low elsewhere: a week, plus the two-day
+windows that miss their goal on either side of it."""
 _NEAR: Final = timedelta(hours=4)
 """Short troubles this close are one: probes are hourly and do not start together."""
 _ONSET: Final = timedelta(hours=24)
@@ -59,10 +60,10 @@ def grouped_spells(
 
 
 def is_of_one_trouble(spell: Spell, other: Spell) -> bool:
-    """Return whether two spells belong to the same trouble, or the same one that comes and goes.
+    """Return whether two spells belong to one trouble, also to one that comes and goes.
 
-    Troubles as rare as dips by chance are (`trimtab.explain.dip.A_MONTH`) hardly ever come twice
-    within two days: dips of one metric that are alike and that close are of one trouble.
+    Dips are so rare by chance (`trimtab.explain.dip.A_MONTH`) that two hardly ever fall within two
+    days: dips of one metric that are alike and that close belong to one trouble.
     """
     return are_together(spell, other) or _comes_again(spell, other)
 
@@ -107,10 +108,10 @@ def _are_beside(spell: Spell, other: Spell) -> bool:
 
 
 def _is_at_an_end(short: Spell, long: Spell, tolerance: timedelta) -> bool:
-    """Return whether a dip is at the beginning of a level, or where it ends.
+    """Return whether a dip is at the beginning or the end of a level.
 
-    A dip long after a level changed is another trouble; hours of one series that are low on the day
-    before it fell are the same.
+    A dip long after a level changed is another trouble; low hours of the same series on the day
+    before it fell belong to the level.
     """
     is_same = short.key is not None and short.key == long.key
     begin, end = long.began
@@ -140,7 +141,7 @@ def _recur_together(spell: Spell, other: Spell) -> bool:
 
 
 def _are_in_a_row(spell: Spell, other: Spell) -> bool:
-    """Return whether two spells of runs without a figure have no usable run between them."""
+    """Return whether no usable run is between two spells of a probe's runs without figures."""
     first, later = sorted((spell, other), key=lambda spell: spell.at)
     is_known = _has_figures(first) or _has_figures(later)
     return not is_known and _probe(first) == _probe(later) and later.began[0] <= first.last
@@ -159,7 +160,7 @@ def _probe(spell: Spell) -> str:
 def ended_together(spell: Spell, other: Spell) -> bool:
     """Return whether two spells that last were over at the same moment.
 
-    Independent troubles that overlap end on the same day by chance only.
+    Only by chance do independent troubles that overlap end on the same day.
     """
     if spell.until is None or other.until is None or not (_lasts(spell) and _lasts(other)):
         return False
@@ -190,10 +191,10 @@ def adds_nothing(spell: Spell, other: Spell) -> bool:
 
 
 def _shows_the_same(spell: Spell, other: Spell) -> bool:
-    """Return whether surveys, or a level, lost no more than a level or drift in whose hours it is.
+    """Return whether surveys or a level lost no more than the level or drift during which they are.
 
     A drift in one series may look like a step in a noisier one; what is over while the drift goes
-    on is another trouble. Single targets that are slow make files striped over them as slow.
+    on is another trouble. Slow single targets make files that are striped over them as slow.
     """
     loss, of_other = loss_of(spell), loss_of(other)
     if not of_surveys(spell):
@@ -203,7 +204,10 @@ def _shows_the_same(spell: Spell, other: Spell) -> bool:
 
 
 def loss_of(spell: Spell) -> float:
-    """Return the loss that a spell shows, as a logarithm: 0 where its direction is not known."""
+    """Return the loss of a spell as a logarithm.
+
+    It is 0 if its direction is unknown, infinite if all of its runs were lost.
+    """
     interval = spell.effect_interval
     if spell.effect is None or (interval and interval.low <= 1 <= interval.high):
         return math.inf if spell.unfinished == spell.runs > 0 else 0.0
@@ -211,7 +215,7 @@ def loss_of(spell: Spell) -> float:
 
 
 def _comes_again(spell: Spell, other: Spell) -> bool:
-    """Return whether dips of a metric, or what makes a series unsteady, are near and alike."""
+    """Return whether dips of a metric, or a dip and a spread of a series, are near and alike."""
     if spell.key is None or other.key is None or not _overlap(spell, other, SHORT):
         return False
     if spell.key.metric != other.key.metric:

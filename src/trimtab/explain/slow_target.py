@@ -28,7 +28,7 @@ SLOW: Final = 0.75
 [S1, III]."""
 CRAWLS: Final = 0.5
 """A loss of half is certain with a second measurement: the next survey, or another metric of the
-same one. Of the thousand readings of a month some are as low, and well the next night."""
+same one. Of a month's thousand readings some are as low, and as usual the next night."""
 SILENT: Final = 0.1
 """A target that hardly moves anything is more than slow: one reading is enough."""
 SIGMAS: Final = 5.0
@@ -151,7 +151,7 @@ def slow_stretches(surveys: pl.DataFrame) -> list[SlowTarget]:
     """Return each stretch in which a target was slow in a metric, earliest first.
 
     Parameters as in `slow_targets`. Later data never decides whether a target was slow at a time,
-    except to confirm a single slow survey. One low reading alone is no stretch.
+    except to confirm a single slow survey. One reading is a stretch only below `SILENT`.
     """
     share = pl.col("value") / pl.median("value").over("run", "metric")
     shares = (
@@ -335,7 +335,7 @@ class _Usual:
         known = self.count > 0
         middle = np.ones(len(row))
         middle[known] = medians(self._values[known], axis=1)
-        # One high reading at first does not make all that follow low.
+        # A high first reading must not make all later ones low.
         middle = np.where(self.count < _HISTORY, np.minimum(middle, 1.0), middle)
         relative = row / np.maximum(middle, 1e-9)
         off = np.abs(relative - 1)

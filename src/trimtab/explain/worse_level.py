@@ -34,12 +34,12 @@ _DEEP_RUNS: Final = 3
 _LOST_MOST: Final = math.log(10)
 """Loss, in logarithms, as which an unfinished run counts."""
 _LEAST: Final = 0.05
-"""Minimum loss of what is not a confirmed level that lasts: a few suspects a year are false, and
-those are small; hours that lose less are no dip, days that lose less no drift; and a change without
-a direction may be a gain."""
+"""Minimum loss of all but a confirmed level that lasts. A few suspects a year are false, and those
+are small; hours that lose less are no dip, and days no drift; a change of unknown direction may be
+a gain."""
 _BETTER_MOST: Final = timedelta(days=14)
-"""A level that lasts longer is usual. A better one that is over sooner, as while users are on
-holiday, was no more than that: what follows is the usual level again."""
+"""A level that lasts longer is the usual one. Better days that end sooner, as while users are on
+holiday, are an exception: what follows is the usual level again."""
 _SCATTER_RUNS: Final = 12
 _SCATTER_LEAST: Final = 0.01
 _AROUND: Final = timedelta(days=14)
@@ -49,8 +49,8 @@ _DECLINE_LEAST: Final = 5.0
 _EVERY: Final = 2
 """Grid step in days for the beginning and end of a fitted line."""
 _CERTAIN: Final = 0.5
-"""Part of a trend that its 95 % interval leaves at least: as four standard errors do. Chance brings
-one of 40 trends in that direction to two of them, and a site has a dozen series."""
+"""Part of a trend that its 95 % interval must leave, as it does at four standard errors. At two,
+chance makes one series in 40 decline, and a site has a dozen series."""
 
 
 def _is_about_1(interval: Interval) -> bool:
@@ -61,12 +61,13 @@ def _is_about_1(interval: Interval) -> bool:
 def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
     """Yield the changes for the worse of one series; a recovery ends one and is not one itself.
 
-    Nor is the end of a few better days.
+    The end of a few better days is none either.
     """
     more = judgement.key.more_is_better
     changes = changes_of(judgement, frame)
     times: list[datetime] = frame["at"].to_list()
     others = _ends_of_better_days(changes, more)
+    # All at once: the loop adds to the positions that are left out.
     for places in [*_downward(changes, others, more)]:
         decline = _decline(judgement, frame, [changes[place].point for place in places])
         if decline is not None:
@@ -111,9 +112,9 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
 
 
 def _ends_of_better_days(changes: Sequence[LevelChange], more_is_better: bool) -> set[int]:
-    """Return the changes that only end better days: a usual level is back, not a worse one.
+    """Return the positions of changes that only end better days: the usual level is back.
 
-    The recovery from a trouble brings no better days.
+    A recovery from a trouble does not begin better days.
     """
     ends: set[int] = set()
     recoveries: list[LevelChange] = []
@@ -219,7 +220,7 @@ def _onset(
     edges = [each.at for each in judgement.changes if each.status is ChangeStatus.CONFIRMED]
     begin = max((at for at in edges if at < point.at), default=times[0])
     end = min((at for at in edges if at > point.at), default=times[-1])
-    # A gap is no time in which runs told anything: those beyond it are as near as the next day's.
+    # A gap counts as a day at most: the runs beyond it are as near as those of the next day.
     watched = pl.min_horizontal(pl.col("at").diff().fill_null(timedelta()), pl.lit(_DAY)).cum_sum()
     since = watched - watched.filter(pl.col("at") <= point.at).last()
     is_near = since.is_between(-_PLACED_MOST, _PLACED_MOST)
@@ -307,7 +308,7 @@ def _decline(
         return None
     days = daily["at"].dt.epoch("us").to_numpy() / 86400e6 + 0.5
     logs = np.log(daily["value"].to_numpy())
-    # Of a day that follows a gap there may be the evening alone.
+    # The runs of a day that follows a gap may all be of its evening.
     middle = daily["middle"].dt.epoch("us").to_numpy() / 1e6
     part = np.searchsorted([point.at.timestamp() for point in points], middle, side="right")
     levels = [logs[part == number] for number in np.unique(part)]

@@ -42,7 +42,7 @@ _OUTAGES = (24, 5)
 """One outage per this many gaps, and at most this many in total."""
 
 _MANY_TIMES: Final = 1000
-"""Times from which importing numpy pays off for their gaps."""
+"""Number of times above which importing numpy for their gaps pays off."""
 
 _WEEK_S: Final = 7 * 86400.0
 _ABOUT_S: Final = 4 * _WEEK_S
@@ -90,7 +90,7 @@ def usual_gap_s(times_s: Sequence[float]) -> float:
 
 
 def _usual_gap_of_many_s(times_s: Sequence[float]) -> float:
-    """Return `usual_gap_s` of the times of years, the same to the last bit, in a tenth of time."""
+    """Return `usual_gap_s` of the times of years: the same to the last bit, ten times as fast."""
     import numpy as np
 
     gaps = np.diff(np.asarray(times_s, dtype=np.float64))

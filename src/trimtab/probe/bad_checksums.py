@@ -1,9 +1,9 @@
 """Transfers with bad checksums, from the counters in a site's snapshots.
 
-Counted are messages in a kernel's log: a count that goes down was set back by a boot, or old
-messages have fallen out of the log. Neither is a transfer that went wrong. A snapshot a day shows
-whether a count changed at all, and those of that day when. Of a whole record each period is counted
-by itself (`trimtab.store.kept_period`), and what grew from one to the next is looked up.
+The counts are of messages in a kernel's log: a count that falls was reset by a boot, or old
+messages have left the log. Neither is a failed transfer. One snapshot a day shows whether a count
+changed, and the others of that day show when. Each period of a whole record is counted by itself
+(`trimtab.store.kept_period`); growth from one period to the next is looked up afterwards.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 _CHECKSUMS: Final = ("checksum_errors_total",)
 _FEW: Final = 4
-"""Snapshots that are compared as they are: the watch asks after each slot, for the last ones."""
+"""Up to this many snapshots are compared directly: after each slot the watch asks for the last."""
 
 Counts = Mapping[str, Sequence[tuple[datetime, float]]]
-"""Target or host to its counts, by time; where it did not answer there is none."""
+"""Target or host to its counts, by time; there is none where it did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodCounts:
-    """What was counted in a period.
+    """The counts of a period.
 
     Attributes
     ----------
     first, last
-        Target or host to its first and last daily count, and when that was.
+        Target or host to the time and value of its first and last daily count.
     grew
         By how much counts grew within the period, and when.
     """
@@ -56,7 +56,7 @@ class ChecksumsQuestion:
     periods
         ``None``: all of the record together.
     last
-        The period of the last snapshot, which is counted as well as the first of each day.
+        The period of the last snapshot, which is counted besides the first of each day.
     """
 
     url: str
@@ -65,7 +65,7 @@ class ChecksumsQuestion:
     last: int | None = None
 
     def answer(self) -> tuple[PeriodCounts, ...]:
-        """Return them period by period."""
+        """Return the counts of each period."""
         store = borrowed(self.url)
         if self.periods is None:
             times = store.snapshot_times(self.site)
@@ -89,7 +89,7 @@ def _counted(store: Store, site: str, period: int, *, is_last: bool) -> PeriodCo
 
 
 def grown_over(store: Store, site: str, periods: Iterable[PeriodCounts]) -> list[BadChecksums]:
-    """Return by how much counts grew over all periods, given by time, and when."""
+    """Return by how much counts grew over all periods, given in order of time, and when."""
     last: dict[str, tuple[datetime, float]] = {}
     grew: dict[tuple[datetime, str], BadChecksums] = {}
     for period in periods:
@@ -119,7 +119,7 @@ def bad_checksums(
 
 
 def _daily(times: Sequence[datetime], *, with_last: bool) -> list[datetime]:
-    """Return the first time of each day, and the last of all."""
+    """Return the first time of each day and, if ``with_last``, the last of all."""
     return [
         at
         for place, at in enumerate(times)
@@ -157,7 +157,7 @@ def _grown(
 
 
 def _counts_differ(store: Store, site: str, since: datetime, until: datetime) -> bool:
-    """Return whether not all snapshots of a stretch have the same counts."""
+    """Return whether the counts differ between snapshots of a stretch."""
     counts = []
     for snapshot in store.snapshots(site, since=since, until=until):
         places = [(seen.target.name, seen.readings) for seen in snapshot.targets]

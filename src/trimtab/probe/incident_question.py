@@ -199,7 +199,7 @@ class FactsQuestion:
     periods: tuple[KeptPeriod, ...] | None = None
 
     def answer(self) -> tuple[PeriodFacts, ...]:
-        """Return it for each period."""
+        """Return the facts of each period."""
         store = borrowed(self.url)
         if self.periods is None:
             return (self._facts_of(store.runs_between(self.site, until=self.until)),)
@@ -349,7 +349,7 @@ def hours_of(runs: Iterable[Run], until: datetime | None) -> JobHours:
 
 
 def jobs_of(facts: Iterable[PeriodFacts]) -> pl.DataFrame:
-    """Return all hours of jobs, as `Context.jobs` has them; of two the later run counts."""
+    """Return all hours of jobs, as `Context.jobs` has them; of two runs the later counts."""
     hours = {at: figures for period in facts for at, *figures in period.hours}
     rows = [(at, *figures) for at, figures in sorted(hours.items())]
     return pl.DataFrame(rows, schema=JOBS, orient="row")

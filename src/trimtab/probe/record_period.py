@@ -1,6 +1,6 @@
-"""What runs and snapshots tell of a site, period by period, and spells look by look, all kept.
+"""Facts and counts of a site period by period, and spells look by look, kept in the store.
 
-See `trimtab.store.kept_period`: after one more run the last period alone is read again.
+See `trimtab.store.kept_period`: after one more run only the last period is read again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SPELLS: Final = "spells of looks"
 _SpellsOf = dict[str, tuple[Spell, ...]]
 FactsAndCounts = tuple[Sequence[PeriodFacts], Sequence["BadChecksums"]]
-"""What runs tell, and by how much counts of bad checksums grew."""
+"""Facts from runs, and by how much counts of bad checksums grew."""
 
 
 def facts_and_counts(
@@ -36,7 +36,7 @@ def facts_and_counts(
     until: datetime | None,
     together: Together,
 ) -> Callable[[], FactsAndCounts]:
-    """Begin to ask for what is not kept, and return what yields all.
+    """Ask for what is not kept; return the function that waits for it and returns all.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def facts_and_counts(
 class RememberedSpells:
     """The spells of looks at a site, by the digest of what each rests on.
 
-    Those of one search are one value of the store: what it did not ask for is dropped.
+    Those of one search are stored as one value: spells that it did not ask for are dropped.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class RememberedSpells:
             self._before = look.before(_SPELLS, _SpellsOf) or {}
 
     def remember(self, digest: str, make: Callable[[], Sequence[Spell]]) -> Sequence[Spell]:
-        """Return spells as they are kept, else as they are made now."""
+        """Return the kept spells, else those made now."""
         if self._look is None:
             return make()
         basis = self._look.basis(lambda sums: digest)
@@ -93,7 +93,7 @@ class RememberedSpells:
         return self._now[basis]
 
     def keep(self) -> None:
-        """Have what was asked for kept."""
+        """Keep the spells that this search asked for."""
         if self._look is not None and self._now.keys() != self._before.keys():
             rests_on = sorted(self._now)
             self._look.note(_SPELLS, _SpellsOf, lambda sums: rests_on, self._now)

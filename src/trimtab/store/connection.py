@@ -440,12 +440,13 @@ def between(
 
 
 _AHEAD: Final = 40_000
+"""Periods by which times are moved to after 1970 before they are divided: 3,000 years."""
 
 
 def period_of(table: Table) -> ColumnElement[int]:
-    """Return the number of a row's period, as `trimtab.store.kept_period` has them."""
+    """Return the number of a row's period, counted as in `trimtab.store.kept_period`."""
     length_us = PERIOD // timedelta(microseconds=1)
-    # Databases round what is before 1970 up, so all is moved to after it.
+    # Databases round negative quotients, of times before 1970, up instead of down.
     ahead, length, ahead_us = (
         literal_column(str(number), BigInteger)
         for number in (_AHEAD, length_us, _AHEAD * length_us)

@@ -175,7 +175,7 @@ class HistoryRecords(Connections):
         )
         with self._reading() as connection:
             runs = connection.execute(query.order_by(run.at, run.number)).all()
-            # Results that are stored twice have one begin, and so one period.
+            # A result that is stored twice has the same begin, so both are in this period.
             repeated = repeated_runs(
                 connection, site, comparability=comparability, since=begin, until=end
             )
@@ -189,7 +189,7 @@ class HistoryRecords(Connections):
     def joined_history(
         self, site: str, comparability: str, runs: Sequence[RunPoint]
     ) -> tuple[HistoryPoint, ...]:
-        """Return what `history` gives of all of a series, given its `run_points`, by time."""
+        """Return what `history` returns for a whole series, from its `run_points` by time."""
         names = {name for _, _, _, values in runs for name in values}
         if any(unfinished for _, _, unfinished, _ in runs):
             with self._reading() as connection:

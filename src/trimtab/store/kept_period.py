@@ -1,7 +1,7 @@
-"""Periods of four weeks of a fixed calendar: what a record says of a past one stays as it is.
+"""Values of periods of four weeks on a fixed calendar: those of past periods are reused.
 
-A value of a period rests on the rows of that period alone, so a new run leaves all but the last
-period as they are kept::
+A value rests on the rows of its period alone, so after a new run only that of the last period is
+made again::
 
     ├── 28 days ──┼── 28 days ──┼── 28 days ──┼── the last ─┤
       as kept       as kept       a late run    a new run
@@ -70,7 +70,7 @@ def bounds_of(period: int) -> tuple[datetime, datetime]:
 
 
 def in_order(periods: Iterable[Period]) -> tuple[Period, ...]:
-    """Return different periods by time, rows without a time first.
+    """Return the distinct periods by time, that of rows without a time first.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def in_order(periods: Iterable[Period]) -> tuple[Period, ...]:
 
 @dataclass
 class KeptPeriods(Generic[Value]):
-    """The values of some periods: as they are kept where that still holds, else to be made.
+    """The values of some periods: those that are kept and still hold, and those to be made.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class KeptPeriods(Generic[Value]):
         Parameters
         ----------
         made
-            Those of the `missing` ones, in their order; they are kept.
+            The values of the `missing` periods, in their order; they are kept.
         """
         new = {
             period: self.look.note(*self._place(period), value)

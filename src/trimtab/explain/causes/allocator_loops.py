@@ -68,7 +68,7 @@ take 6.9 of 32 cores [S10], a fifth; half of that is already noticeable."""
 _NEEDS_FULL: Final = 0.72
 """No useless loops up to 75 % full in the simulation; fullness in a snapshot lags behind."""
 _LOWERED: Final = 0.8
-"""Weight of thresholds that were taken back: other things may have changed with them."""
+"""Weight of thresholds that were changed back: other settings may have changed with them."""
 _DEFAULTS: Final = {"1": 25, "2": 15, "3": 5}
 
 
@@ -187,7 +187,7 @@ def _thresholds(context: Context, seen: Observations) -> Evidence:
     skipped, before = _skips(values), _threshold_values(context, bad=False)
     text = f"{subject}: {shown}"
     if before and _skips(before) and not skipped:
-        # The remedy was taken back with the first bad runs.
+        # The remedy was reverted with the first bad runs.
         return replace(sign, route=Route.TIME).weighed(
             f"{text}; in good hours the useless loop was skipped", _LOWERED,
             code="thresholds-lowered", value=shown,

@@ -57,12 +57,14 @@ _STRAY: Final = 0.05
 """Share of slow runs on nodes of good runs that chance explains."""
 _PLACE_MOST: Final = 1.6
 """A partition or version is changed together with much else, and is not itself what is slow."""
-_FORETOLD_BEFORE: Final = 0.5
+_PREDICTED_BEFORE: Final = 0.5
+"""Correlation before the incident above which nodes that predict the speed are nothing new."""
 _LOGGED: Final = 0.7
-"""People note a node when something is done to it, seldom otherwise."""
+"""A node is logged when something is done to it, seldom otherwise."""
 _BEFORE: Final = timedelta(hours=24)
 _WORD: Final = re.compile(r"[\w.-]*\w")
 _AS_EVER: Final = -0.6
+"""Weight if another probe on the same nodes is as fast as ever."""
 _SHOWN: Final = 60
 """Characters of a folded list of nodes."""
 
@@ -155,9 +157,9 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
 
 
 def _follows_nodes(context: Context) -> Evidence:
-    """Return whether runs since the onset are as fast as their nodes, and those before were not.
+    """Return whether nodes predict the speed of runs since the onset, and did not before.
 
-    A partition of two kinds of nodes has many slow ones, each in a part of the slow runs.
+    Where one kind of node is slow, many nodes are, and each is in only some of the slow runs.
     """
     sign = Sign("speed-of-nodes", Route.RUNS, "speed by nodes", unit="1", view=View.NODES)
     key = context.incident.key
@@ -176,15 +178,15 @@ def _follows_nodes(context: Context) -> Evidence:
         text = "the nodes of other runs do not foretell how fast a run is"
         return sign.weighed(text, 0.0, code="nodes-foretell-nothing", value=r)
     text = f"the nodes of other runs foretell how fast a run is, with a correlation of {r:.2f}"
-    if usual > _FORETOLD_BEFORE:
+    if usual > _PREDICTED_BEFORE:
         return sign.weighed(f"{text}; so they did before", 0.0, value=r)
     return sign.weighed(text, weight, value=r)
 
 
 def _logged(context: Context) -> Evidence:
-    """Return whether the log book names a node on which the slow runs were.
+    """Return whether the log book names a node that the slow runs used.
 
-    Each of them is on a given node as seldom by chance as runs take nodes of the pool.
+    By chance a run uses a given node as often as its share of the pool.
     """
     sign = Sign("node-logged", Route.LOG, "a node of slow runs in the log book", view=View.LOG)
     limit, begins = _limit(context), onset_of(context)[0]
@@ -486,7 +488,7 @@ def _node(
         - _chance(slow_with + slow_without, well_with + well_without, _COMMON)
     )
     if slow_with * (slow_without + well_without) <= slow_without * (slow_with + well_with):
-        # Runs with it are slow no more often than others: they differ, not because it is bad.
+        # Runs with it are slow no more often than the others: it is not what slows them.
         weight = min(weight, 0.0)
     return Node(name, slow_with, well_with, slow_without, well_without, weight)
 
@@ -529,8 +531,8 @@ def _alone(context: Context) -> Evidence:
         sum(not _is_of(name, beside) for name in names)
         for names in (context.incident.moved_with, context.incident.unmoved)
     )
-    # The fate of other probes concerns the whole system, not one node; on the same nodes it is that
-    # of the nodes.
+    # Other probes show the state of the whole system, not of one node; those on the same nodes show
+    # the state of the nodes.
     alike = [name for name in context.incident.unmoved
              if _is_of(name, beside - {key.probe}) and name.endswith(key.metric)]  # fmt: skip
     text = f"{moved} series of other probes moved with it, {unmoved} did not"

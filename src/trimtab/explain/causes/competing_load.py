@@ -52,11 +52,14 @@ _MORE: Final = 1.5
 """One and a half times the good hours; users' load varies by that much between day and night."""
 _MORE_JOBS: Final = 1.3
 _AS_MANY_JOBS: Final = -0.4
+"""Weight if no more jobs ran than in good hours."""
 _MATTERS: Final = 0.15
 """Share of what the probe reaches alone: smaller additional load takes no more than this from
 it."""
 _LOAD_WENT_ON: Final = -0.7
+"""Weight if the load continued after runs had recovered."""
 _AS_MUCH: Final = 0.9
+"""Share of the load of the bad hours above which it continued."""
 _WHOLE: Final = 0.9
 """Share of the targets that a sum must cover."""
 ACCOUNTING: Final = "accounting of the batch system"
@@ -81,9 +84,9 @@ def assess_competing_load(context: Context) -> tuple[Evidence, ...]:
         _jobs(context, measured=bool(steps)),
         kept_from_starting(context),
     )
-    # Load as large as all that the probe reaches alone is felt, however seldom jobs last so long.
-    felt = isinstance(beside.value, float) and beside.value >= 1 and beside.found is Found.FOR
-    return with_circumstance(seen, _shape(context, felt=felt))
+    # Load as large as the probe's own reach slows it, though jobs seldom last so long.
+    is_heavy = isinstance(beside.value, float) and beside.value >= 1 and beside.found is Found.FOR
+    return with_circumstance(seen, _shape(context, is_heavy=is_heavy))
 
 
 def _others(context: Context) -> tuple[list[TrafficStep], str, Message]:
@@ -108,7 +111,7 @@ def _others(context: Context) -> tuple[list[TrafficStep], str, Message]:
 def _busier(steps: Sequence[TrafficStep]) -> list[TrafficStep]:
     """Return the busier half of the bad and of the good hours.
 
-    Load that makes runs scatter comes and goes; in its pauses it is as ever.
+    Load that makes runs scatter comes and goes: its pauses look like good hours.
     """
     halves: list[TrafficStep] = []
     for side in (True, False):
@@ -229,27 +232,27 @@ def _against_the_probe(
 
 
 def _weight_of_share(share: float) -> float:
-    """Return the weight of additional load of this share of the probe's reach, without a jump.
+    """Return the weight of additional load, continuous in its share of what the probe reaches.
 
-    -1.5 up to a third of what matters, 0.5 at all of it, then half of each further power of ten.
+    -1.5 up to a third of `_MATTERS`, 0.5 at `_MATTERS`, then 0.5 more per power of ten; at most 1.
     """
     powers = math.log10(max(share, _MATTERS / 3) / _MATTERS)
     return min(1.0, 0.5 + powers * (0.5 if powers > 0 else 2 / math.log10(3)))
 
 
 def _went_on(context: Context, steps: Sequence[TrafficStep], source: str) -> Evidence:
-    """Return whether as much load went on when runs were well again: then it slows none."""
+    """Return whether the load continued after runs had recovered: then it did not slow them."""
     sign = Sign("load-after", Route.TIME, "load after it had ended", unit="B/s", view=View.TRAFFIC)
     sides = [[value for *_, value, is_bad in steps if is_bad is side] for side in (True, False)]
     until = context.incident.until
-    # The end of a spread is known to within a day: load after it may be its own.
+    # The end of a spread is known only to within a day: load after it may belong to it.
     if until is None or context.incident.shape is Shape.UNSTEADY or not all(sides):
         return sign.missing("not-ended", "it has not ended, or its load is unknown", source=source)
     afterwards = (Period(until, until + LONGEST_STEP),)
     seen = Observations(context.telemetry, bad=afterwards, good=())
     frames = [seen.rates(name, kinds=OSTS) for name in source.split(" and ")]
     known = [frame for frame in frames if not frame.is_empty()]
-    # An interval that began before its end has load of the bad hours in it.
+    # An interval that began before the end includes load of the bad hours.
     after = [
         value
         for at, seconds, value, is_after in (_summed(known) if known else [])
@@ -280,7 +283,7 @@ def _reach(context: Context) -> float | None:
 def _jobs(context: Context, *, measured: bool) -> Evidence:
     """Return whether more jobs ran: from accounting, which covers every hour, else snapshots.
 
-    As many as ever in a few snapshots do not speak against load whose bytes were measured.
+    A usual number in a few snapshots does not contradict load whose bytes were measured.
     """
     sign = Sign(
         "concurrent-jobs",
@@ -316,7 +319,7 @@ def _more(sign: Sign, frame: pl.DataFrame, absent: float) -> Evidence:
     return sign.counted(text, min(0.5, contrast.weight), contrast)
 
 
-def _shape(context: Context, *, felt: bool) -> Evidence:
+def _shape(context: Context, *, is_heavy: bool) -> Evidence:
     """Return whether it came and went the way jobs do."""
     sign = Sign("shape-of-load", Route.EXPECTED, view=View.PROBE)
     shape = context.incident.shape
@@ -327,7 +330,7 @@ def _shape(context: Context, *, felt: bool) -> Evidence:
     if shape is Shape.STEP and days >= 4:
         # The longest job of NERSC runs 24 h [S1, VII].
         text = f"it has lasted {days:.0f} days; jobs end sooner"
-        return sign.weighed(text, -0.4 if days < 10 or felt else -1.2, value=days, unit="days")
+        return sign.weighed(text, -0.4 if days < 10 or is_heavy else -1.2, value=days, unit="days")
     return sign.weighed(f"its shape ({shape}) does not indicate load", 0.0)
 
 

@@ -106,18 +106,20 @@ _OF_SPEED: Final = re.compile(
     r"|bios|microcode|c_?state|turbo|lru|max_sectors|discard|mount",
     re.I,
 )
-"""Settings through which the bytes or the operations of a client pass."""
+"""Settings on the path of a client's bytes or operations."""
 _OF_BOOKKEEPING: Final = re.compile(
     r"debug|panic_|jobid|job_cleanup|job_stats|changelog|timeout|\bat_(?:min|max|history)|ping(?:er|_)"
     r"|qos_(?:prio|threshold)|statahead|quota|dump|identity|nodemap",
     re.I,
 )
-"""Buffers for messages, statistics, time limits, where new files go, what listings read ahead:
-none is passed by the bytes of a probe that works."""
+"""Debug buffers, statistics, time limits, placement of new files, read-ahead of listings: settings
+that are not on the path of a working probe's bytes."""
 _UNKNOWN_SETTING: Final = 1.2
+"""Maximum weight of a setting that is neither."""
 _EVENT_MOST: Final = 1.7
 _SETTING_MOST: Final = 1.6
 _LATE_MOST: Final = 0.8
+"""Maximum weight of an entry written after runs had become slow."""
 _SHOWN_TOO: Final = 0.4
 """A setting that confirms a log book entry."""
 _ADDED: Final = 1.5
@@ -193,12 +195,12 @@ def _event(context: Context) -> tuple[Event | None, float]:
 def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> float:
     """Return log10 of how much likelier the entry is if it was the cause than by chance.
 
-    Chance has the length of the onset's own interval to put an entry there.
+    The longer the interval of the onset, the likelier an entry falls into it by chance.
     """
     begins, ends = onset_of(context)
     late = event.at > ends and down_before(context, event.at)
     if late and event.at - ends > _SAME_DAY:
-        # Another change, or written down days later: no evidence against this one.
+        # Another change, or logged more than half a day late: no evidence either way.
         return 0.0
     far = max(event.at - ends, begins - event.end, timedelta())
     soon = next((chance for limit, chance in _CHANCE_OF_GAP if far <= limit), 0.02)
@@ -211,7 +213,7 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
     rivals = sum(_subject(change) >= subject for change in changes) - 1
     weight = max(-0.3, min(_EVENT_MOST, beyond_chance(soon, rivals, known, window)))
     if late:
-        # Written down once the work was done, or a change because runs were slow.
+        # Logged once the work was done, or a reaction to the slow runs.
         weight = max(0.0, min(_LATE_MOST, weight))
     return min(weight, subject)
 
@@ -264,7 +266,7 @@ def _logged(context: Context, event: Event | None, weight: float, *, shown: bool
 def _near(context: Context) -> tuple[SettingChange, ...]:
     """Return the settings that changed around the onset.
 
-    One that was still as before when runs were already slow is not among them.
+    Without those that were still unchanged when runs were already slow.
     """
     begins, ends = onset_of(context)
     return tuple(
@@ -470,7 +472,7 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
 
 
 def _served(context: Context, change: SettingChange) -> set[str]:
-    """Return the targets below a change: those of the servers that were changed, if it is one."""
+    """Return the targets that a change concerns: of a change on servers, the OSTs they serve."""
     if change.kind != "server":
         return set(change.targets)
     return {

@@ -400,7 +400,7 @@ def logged(
         is a gap of weeks, in which any event is likelier to be there by chance.
     late
         Weight if the first came only after the first bad runs: work gets logged hours later, so it
-        supports little and contradicts nothing, unless it names the slow targets.
+        supports little and contradicts nothing; one that names only slow targets has ``weight``.
     """
     requested = frozenset(kinds)
     events = context.entries(lambda event: event.kind in requested and event.at <= context.now)
@@ -419,7 +419,7 @@ def logged(
     slow = frozenset(breadth(context).slow)
     of_slow = [event for event in after if event.targets and slow.issuperset(event.targets)]
     if not before and of_slow:
-        # Written down later, of the very targets that are slow: of this incident all the same.
+        # Logged later, but it names only slow targets: it belongs to this incident all the same.
         after, late = of_slow, weight
     event, late_words = (before[-1], "") if before else (after[0], " after the first bad runs")
     detail = f": {event.detail}" if event.detail else ""

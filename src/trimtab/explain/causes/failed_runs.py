@@ -19,7 +19,9 @@ from trimtab.explain.sight import View
 
 NO_CONNECTION: Final = frozenset({Failure.NOT_CONNECTED, Failure.STALE})
 NOT_BEGUN: Final = frozenset({Failure.LAUNCHER, Failure.NAMES})
+"""The run ended before it reached the file system."""
 _CANNOT_STOP: Final = -2.0
+"""Weight if all bad runs ended like that."""
 NO_DEVICE: Final = frozenset({Failure.IO_ERROR, Failure.READ_ONLY})
 
 
@@ -62,9 +64,9 @@ def failed_with(
 
 
 def kept_from_starting(context: Context) -> Evidence:
-    """Return whether the bad runs never reached the file system: what slows it stopped none.
+    """Return whether the bad runs never reached the file system, so load did not stop them.
 
-    The batch system did not start them, or no name of a server was resolved.
+    The batch system did not start them, or the names of the servers were not resolved.
     """
     subject = "bad runs that reached the file system"
     sign = Sign("runs-reached-it", Route.EXPECTED, subject, unit="1", view=View.PROBE)

@@ -81,9 +81,9 @@ def assess(context: Context) -> tuple[Evidence, ...]:
 
 
 def _went_on(context: Context, seen: Observations) -> bool:
-    """Return whether drives wrote as much more after a trim of the bad hours as before it.
+    """Return whether write amplification stayed high after a trim within the bad hours.
 
-    Where users overwrite in small pieces, a trim frees little: it restores neither.
+    Where users overwrite in small pieces a trim frees little: neither drives nor runs recover.
     """
     trimmed = [event.end for event in trims(context) if event.at >= context.incident.at]
     if not trimmed:

@@ -54,12 +54,12 @@ _CLIENTS_ALONE: Final = 0.4
 _SERVERS_TOO: Final = -1.0
 _MORE_ERRORS: Final = 5.0
 _ERRORS: Final = 2.0
-"""Per hour and server, in the median stretch: a client that restarts drops many once, not for
-hours."""
+"""Per hour and server, in the median stretch: a restarting client drops many messages at once, not
+for hours."""
 _ERRORS_MOST: Final = 1.2
 """A failing-over or overloaded server drops messages as well."""
 _CONNECTED: Final = -0.3
-"""If runs were lost and every server stayed connected."""
+"""Weight if runs were lost while every server stayed connected."""
 _CONNECTION: Final = 0.6
 """As for servers that restart, which look the same to a client."""
 _WORDS: Final = re.compile(
@@ -68,7 +68,7 @@ _WORDS: Final = re.compile(
     re.I,
 )
 _OF_ONE_CLIENT: Final = re.compile(r"\b(?:clients?|compute nodes?|nid\d+)\b", re.I)
-"""The link of a client slows the runs on it alone: `client-node`."""
+"""A client's link slows only the runs on that client: `client-node`."""
 _BEFORE: Final = timedelta(hours=12)
 _LATE: Final = timedelta(hours=3)
 _LOGGED_MOST: Final = 1.3
@@ -111,8 +111,8 @@ def _selftest(context: Context) -> Evidence:
         text = f"{subject}: {contrast.in_words('1')}; one server in trouble would hardly show"
         return sign.counted(text, _SELFTEST_OF_MANY, contrast)
     if contrast.weight > 0 and contrast.value is not None and _is_beyond(frame, contrast):
-        # One run in the bad hours is no accident: results repeat within a few per cent. Where
-        # they do not, their ranks alone count.
+        # A single test in the bad hours counts: results repeat within a few per cent. Where they
+        # do not, only ranks count.
         lost = (1 - contrast.value) / 0.1
         text = f"{subject}: {contrast.in_words('1')}"
         weight = contrast.weight + min(0.9, 0.3 * lost)
@@ -207,7 +207,7 @@ def _selftest_of_line_rate(context: Context) -> Evidence:
 
 
 def clients_against_servers(context: Context) -> Evidence:
-    """Return whether a survey on the servers, below clients and network, lost what they lost."""
+    """Return whether a survey on the servers, without clients and network, lost as much as they."""
     subject = "clients compared with a survey on the servers"
     sign = Sign("clients-against-servers", Route.TARGETS, subject, view=survey_view(context))
     extent = breadth(context)
@@ -304,7 +304,7 @@ def _errors(context: Context) -> Evidence:
     text = f"{subject}: {contrast.in_words(sign.unit)}"
     weight = min(_ERRORS_MOST, contrast.weight)
     if (contrast.value or 0.0) > (contrast.reference or 0.0):
-        # More than before, if too few to convict: they are no sign of a healthy path.
+        # More than before, though too few to support it: no sign of a healthy path.
         weight = max(weight, 0.0)
     return sign.counted(text, weight, contrast)
 
@@ -337,7 +337,7 @@ def _saturated(context: Context) -> Evidence:
 
 
 def _logged(context: Context) -> Evidence:
-    """Return whether the log book has network maintenance or trouble: what broke, or a repair."""
+    """Return whether the log book has network trouble, maintenance or a repair."""
     sign = Sign("network-logged", Route.LOG, view=View.LOG)
     begun = context.incident.at
     earliest, latest = context.incident.onset or (begun, begun)
@@ -354,7 +354,7 @@ def _logged(context: Context) -> Evidence:
     first = min(entries, key=lambda event: _apart(event.at, earliest, latest, context))
     text = f"the log book has a network event at {first.at:%d %B %H:%M}: {first.detail[:160]}"
     reaches = context.end - min(event.at for event in context.events)
-    # The window about the onset, and that about the end: chance has both.
+    # Chance may put an entry near the onset and, once it is over, near the end.
     around = 2 * max(_apart(first.at, earliest, latest, context), _BEFORE / 2)
     window = latest - earliest + around * (1 if context.incident.until is None else 2)
     weight = beyond_chance(_LOGGED, len(known) - 1, reaches, window)
@@ -362,9 +362,9 @@ def _logged(context: Context) -> Evidence:
 
 
 def _apart(at: datetime, earliest: datetime, latest: datetime, context: Context) -> timedelta:
-    """Return how far an hour is from the onset or, once it is over, from the end if nearer.
+    """Return the distance of a time from the onset or, if it has ended, from the end if nearer.
 
-    Within the interval of the onset no hour is nearer to it than another.
+    It is 0 throughout the interval of the onset.
     """
     onset = max(earliest - at, at - latest, timedelta())
     until = context.incident.until
@@ -372,7 +372,7 @@ def _apart(at: datetime, earliest: datetime, latest: datetime, context: Context)
 
 
 def _is_of_network(event: Event) -> bool:
-    """Return whether an entry is of the network, beyond the link of a client."""
+    """Return whether an entry concerns the network, other than the link of one client."""
     return bool(_WORDS.search(event.detail)) and not _OF_ONE_CLIENT.search(event.detail)
 
 

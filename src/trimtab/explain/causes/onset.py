@@ -1,4 +1,4 @@
-"""When an incident began, as far as its runs tell, and what they were before a time. Pure."""
+"""When an incident began, and whether runs were already bad before a time. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from trimtab.judge.array import scatter
 
 _SAME_DAY: Final = timedelta(hours=12)
 _APART: Final = 4.0
-"""Standard errors between the usual level and the bad one, so that half way tells them apart: two
-to either side."""
+"""Standard errors between the usual and the bad level: two on either side of the midpoint."""
 _LEAST: Final = 0.01
+"""Smallest effect of which a logarithm is taken."""
 _LEVEL_LEAST: Final = 8
 """Fewest runs for a usual level and its noise."""
 
@@ -30,9 +30,9 @@ def onset_of(context: Context) -> tuple[datetime, datetime]:
 
 
 def length_of(context: Context) -> timedelta:
-    """Return the time in which chance may put a change at the onset.
+    """Return the length of time within which a change coincides with the onset by chance.
 
-    That of its interval; where there is none, the time before the first bad run.
+    That of the onset's interval; without one, of the part before the first bad run.
     """
     begins, ends = onset_of(context)
     return ends - begins if context.incident.onset is not None else context.incident.at - begins
@@ -41,9 +41,9 @@ def length_of(context: Context) -> timedelta:
 def down_before(context: Context, at: datetime) -> bool:
     """Return whether runs were already at the bad level before a time.
 
-    What changed then did not start the incident. As many runs are asked for as noise of this size
-    needs to tell the levels apart; too few say nothing, and nor does an effect that is unknown,
-    except long after the onset.
+    What changed later than that did not start the incident. It takes as many runs as noise of this
+    size needs to separate the levels. With fewer, or if the effect is unknown, only a time long
+    after the first bad run counts.
     """
     before = [
         value

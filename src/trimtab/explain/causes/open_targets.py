@@ -185,7 +185,7 @@ def _for_one_mdt(seen: Observations) -> Evidence:
 def _logged(context: Context) -> Evidence:
     kinds = (EventKind.TARGET_CLOSED,)
     within = context.entries(lambda event: event.kind in kinds and context.is_bad(event.at))
-    # Surveys may have dated the incident: runs that were well until then saw the closing begin.
+    # Surveys may date the incident earlier: the entry is not late if runs were still good.
     late = _LOGGED if within and not down_before(context, within[0].at) else 0.0
     evidence = logged(context, kinds, "targets being closed", weight=_LOGGED, late=late)
     by = [

@@ -39,7 +39,7 @@ _NOTHING: Final = 0.1
 """Share of the median target of the same survey. NERSC's slow OSTs lost 25 to 50 %; the failed one,
 and 260 MB/s of 15.1 GB/s, are under 2 % [S1, III and IV.B]."""
 _CRAWLS: Final = 0.25
-"""A rebuild or a full target leaves more: one below it has as good as failed."""
+"""A target below this has all but failed: a rebuild or a full target leaves more."""
 _WELL: Final = 0.5
 _DEVICE_ERRORS: Final = 0.9
 """Eight to one for EIO or EROFS: a client that was evicted reports them, too. By themselves they
@@ -195,7 +195,7 @@ def _errors(seen: Observations) -> Evidence:
         return sign.not_available(seen.why_not("errors_total", "read_only", kinds=OSTS))
     names = targets_of(frame)
     contrast = presence(frame, absent=0.0)
-    # A target turns read-only when its file system fails, many do by a policy.
+    # One target turns read-only when its file system fails; many do by a policy.
     share = 1.0 if set(names) <= set(targets_of(fresh(read_only))) else 0.5
     weight = share * contrast.weight if len(names) <= 2 else 0.0
     who = f" ({named(names)})" if names else ": none; a silent failure reports none"
@@ -415,12 +415,12 @@ def assess_array_degraded(context: Context) -> tuple[Evidence, ...]:
         missing = (_DEGRADED_IN_TIME.not_available(why), _DEGRADED_BETWEEN.not_available(why))
         return (*missing, rebuild, *errors, failed)
     names = targets_of(degraded)
-    # A drive that fails slowly is still a part of its array, which then is not degraded.
-    whole = 0.0 if errors[1].found is Found.FOR else 1.0
-    number = expected(float(len(names)), 0.5, over=0.5, under=-0.3 * whole)
-    apart = between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8 * whole)
+    # A drive that fails slowly is still in its array: that this is not degraded says nothing.
+    absence = 0.0 if errors[1].found is Found.FOR else 1.0
+    number = expected(float(len(names)), 0.5, over=0.5, under=-0.3 * absence)
+    apart = between_targets(degraded, around, by=0.5, present_from=0.5, absent=-0.8 * absence)
     return (
-        *in_place(context, degraded, _DEGRADED_IN_TIME, names, absent=-1.5 * whole),
+        *in_place(context, degraded, _DEGRADED_IN_TIME, names, absent=-1.5 * absence),
         Sign(
             "degraded-expected",
             Route.EXPECTED,
@@ -459,7 +459,7 @@ _ERRORS_BETWEEN: Final = Sign(
     view=View.DRIVES,
 )
 _ERRORS_SHARE: Final = 0.7
-"""Of the log odds, as of ranks: that the one with errors is the slow one occurs by chance, too."""
+"""Share of the log odds that counts: by chance, too, the target with errors may be the slow one."""
 
 
 def _media_errors(seen: Observations, around: Breadth) -> tuple[Evidence, Evidence]:
@@ -489,7 +489,7 @@ def _media_errors(seen: Observations, around: Breadth) -> tuple[Evidence, Eviden
 def _errors_between(names: frozenset[str], around: Breadth) -> Evidence:
     """Return whether slow targets count media errors more often than fast ones.
 
-    One failing drive makes one target slow; others may be slow besides, for another reason. Rates
+    One failing drive makes one target slow; others may be slow for another reason. Rates
     are smoothed by half a target, so that one slow target among many fast ones weighs about 1.
     """
     if not around.slow or not around.fast:

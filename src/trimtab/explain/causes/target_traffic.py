@@ -1,7 +1,8 @@
-"""Traffic of single targets: one that serves nothing while others are busy.
+"""Traffic of single targets: one that serves far less than usual while others are busy.
 
-What probes write is taken off: they write as much to every target, even to one that crawls. How
-much an unfinished run wrote is rarely known; it may hide that a target was idle, never feign it.
+Where clients' bytes are counted, the probes' own writes are subtracted: they write as much to every
+target, even to a very slow one. How much an unfinished run wrote is rarely known; it can hide an
+idle target, but not fake one.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from trimtab.explain.telemetry_frame import OSTS, Observations
 
 _OF_CLIENTS: Final = "client_bytes_written_total"
 _OF_DEVICES: Final = "bytes_written_total"
-_NO_TRAFFIC: Final = 0.5
-"""Share of its usual part of the traffic. A slow target serves what it is asked for, only later;
-snapshots hours apart add hours before it failed."""
+_IDLE_BELOW: Final = 0.5
+"""Share of a target's usual part of the traffic below which it is idle. A slow target serves its
+requests late, but serves them; snapshots hours apart include hours before it failed."""
 _BUSY: Final = 0.3
-"""Share of the median target's traffic above which it served."""
-_IDLE: Final = -0.8
-"""If every target had its traffic."""
+"""Share of the median target's traffic from which a target is usually busy."""
+_NONE_IDLE: Final = -0.8
+"""Weight if every target had its usual traffic."""
 _TIMES: Final = 3
-"""Fewest such times: that one of thirty targets was idle in so many by chance is unlikely."""
+"""Fewest idle times: chance hardly makes one of thirty targets idle that often."""
 _RUN_LONGEST: Final = timedelta(hours=1)
-"""An unfinished run without an end is taken to have written for so long."""
+"""How long an unfinished run without an end is assumed to have written."""
 _SUBJECT: Final = "a target without traffic while others are busy"
 _SIGN: Final = Sign("idle-while-busy", Route.TARGETS, _SUBJECT, unit="1", view=View.TRAFFIC)
 _OWN_UNKNOWN: Final = Message(
@@ -42,7 +43,7 @@ _OWN_UNKNOWN: Final = Message(
 
 
 def idle_while_busy(context: Context, seen: Observations) -> tuple[Evidence, ...]:
-    """Return whether a target served nothing while others were busy, and since when.
+    """Return whether a target served far less than usual while others were busy, and since when.
 
     Leaves out targets that accept no new files: they serve little for that reason.
     """
@@ -57,11 +58,11 @@ def idle_while_busy(context: Context, seen: Observations) -> tuple[Evidence, ...
     known = _of_usual(_without_probes(context, rates) if source == _OF_CLIENTS else rates)
     if known.filter("bad").height and source == _OF_CLIENTS:
         hidden = list(_hiding(context, known))
-        known = known.filter(~pl.col("at").is_in(hidden) | (pl.col("value") < _NO_TRAFFIC))
+        known = known.filter(~pl.col("at").is_in(hidden) | (pl.col("value") < _IDLE_BELOW))
         why = _OWN_UNKNOWN
     if not known.filter("bad").height:
         return (_SIGN.not_available(why, source=source),)
-    idle = flags(known, pl.col("value") < _NO_TRAFFIC)
+    idle = flags(known, pl.col("value") < _IDLE_BELOW)
     names = targets_of(idle)
     of = known["target"].n_unique()
     if len(names) > max(1, of / 4):
@@ -74,8 +75,8 @@ def idle_while_busy(context: Context, seen: Observations) -> tuple[Evidence, ...
             _SIGN.weighed(text, 0.0, code="idle-many", targets=names, source=source, unit=None),
         )
     subject = with_names(_SUBJECT, names)
-    # One that was idle now and then does not speak against a target that comes and goes.
-    absent = 0.0 if names or not _resolves(context, idle) else _IDLE
+    # A target that was idle now and then may be one that comes and goes.
+    absent = 0.0 if names or not _resolves(context, idle) else _NONE_IDLE
     contrast = presence(idle, absent=absent)
     return (
         _SIGN.of(contrast, subject=subject, targets=names, source=source),
@@ -86,7 +87,7 @@ def idle_while_busy(context: Context, seen: Observations) -> tuple[Evidence, ...
 def _mostly(idle: pl.DataFrame) -> tuple[str, ...]:
     """Return the targets that were idle in most of the bad hours.
 
-    Under light traffic any target has an hour without.
+    Under light traffic any target has an idle hour.
     """
     bad = idle.filter("bad").group_by("target").agg(pl.sum("value"), times=pl.len())
     is_most = (pl.col("value") >= _TIMES) & (2 * pl.col("value") > pl.col("times"))
@@ -105,6 +106,7 @@ def _of_usual(rates: pl.DataFrame) -> pl.DataFrame:
 
 
 def _without_probes(context: Context, rates: pl.DataFrame) -> pl.DataFrame:
+    """Return the rates without what probes are known to have written, the same to each target."""
     runs = [
         (run.at, run.until, run.bytes_written / (run.until - run.at).total_seconds())
         for run in context.runs
@@ -127,7 +129,7 @@ def _without_probes(context: Context, rates: pl.DataFrame) -> pl.DataFrame:
 
 
 def _hiding(context: Context, rates: pl.DataFrame) -> Iterator[datetime]:
-    """Yield the times before which unfinished runs wrote an unknown amount."""
+    """Yield the ends of steps in which unfinished runs wrote an unknown amount."""
     for begin, end, _ in _steps(rates):
         if any(
             run.status is RunStatus.UNFINISHED
@@ -140,7 +142,7 @@ def _hiding(context: Context, rates: pl.DataFrame) -> Iterator[datetime]:
 
 
 def _resolves(context: Context, rates: pl.DataFrame) -> bool:
-    """Return whether any two snapshots are both in the bad hours: a longer step blurs them."""
+    """Return whether a step lies within the bad hours: a longer one includes good hours."""
     return any(context.is_bad(begin) and context.is_bad(end) for begin, end, _ in _steps(rates))
 
 

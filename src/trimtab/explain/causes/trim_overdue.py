@@ -61,12 +61,12 @@ class Dose:
     Attributes
     ----------
     sizes
-        In multiples of its capacity, the most in the bad stretch: a trim may have ended it.
+        In multiples of its capacity: the largest of the bad stretch, which a trim may have ended.
     before
-        The largest that was usual: when first known in the good stretch, or ended by a trim.
-        Erased blocks run out over days, so late in it the incident may be on its way.
+        The largest usual dose: the first known in the good stretch, or between two earlier trims.
+        Erased blocks run out over days, so late good hours may already lead to the incident.
     trimmed
-        The trim since which; ``None`` if none is known, and the dose is then a lower bound.
+        The trim that it counts from; ``None`` if none is known: it is then a lower bound.
     """
 
     sizes: float
@@ -136,7 +136,7 @@ def _dose_at(
 
 
 def _before(target: _Target, trimmed: datetime, good: Sequence[datetime]) -> float | None:
-    """Return the dose usual until a trim: when first known in good hours, or as others ended it."""
+    """Return the largest usual dose: the first known in good hours, or between trims until one."""
     known = ((_last(target.trims, then), then) for then in good)
     first = next((_since(target, at, then) for at, then in known if at is not None), None)
     if first is None:
@@ -146,7 +146,7 @@ def _before(target: _Target, trimmed: datetime, good: Sequence[datetime]) -> flo
 
 
 def _last(times: Sequence[datetime], now: datetime, *, before: bool = False) -> datetime | None:
-    """Return the last of the sorted times that is not later than ``now``, or is before it."""
+    """Return the last of the sorted times up to ``now``; with ``before``, the last before it."""
     place = bisect_left(times, now) if before else bisect_right(times, now)
     return times[place - 1] if place else None
 
@@ -347,7 +347,7 @@ def _schedule(context: Context, shown: Mapping[str, Sequence[datetime]]) -> Evid
     )
     last = still_last(observe(context))
     if not observe(context).times(bad=True):
-        # Where no snapshot could show a trim, the log book alone says that there was none.
+        # Where no snapshot could show a trim, only the log book says that there was none.
         shown = {}
     of_all = {event.end for event in events if not event.targets}
     of_some = [event for event in events if event.targets]

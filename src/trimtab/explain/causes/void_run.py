@@ -148,7 +148,7 @@ def _faster_than_carried(context: Context) -> Evidence:
     value, limit, of, run = max(sides, key=lambda side: side[0])
     text = f"reads at {format_bytes_per_s(value)}; {of} can carry {format_bytes_per_s(limit)}"
     weight = _TOO_FAST if value > limit * _CANNOT_BE else _WITHIN
-    # Where they were too fast in good hours as well, it is no change.
+    # Reads that were too fast in good hours as well are no change.
     always = len(sides) > 1 and all(side[0] > side[1] * _CANNOT_BE for side in sides)
     return sign.weighed(text, weight, run, value=value, reference=limit, throughout=always)
 
@@ -467,7 +467,7 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     share = len({run.id for run in (*names, *launcher, *some, *waiting)}) / len(bad)
     usually = sum(_speaks(run) for run in good) / len(good) if good else 0.0
     text = f"{len(some)} of {len(bad)} runs report {kind}: {some[0].problem}"[:240]
-    # What a run says stopped it is what stopped it; one that only never began says less.
+    # A reason that the run itself gives is surer than that it never began.
     sure = len(some) / (len(some) + (0.5 if code == "run-never-began" else 0.25))
     weight = strength * sure * max(0.0, share - usually) / (1 - min(usually, 0.5))
     return sign.weighed(text, weight, some[0], code=code, value=share, reference=usually)
