@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from trimtab.base.plain import packed, unpacked
 from trimtab.explain.spell import Spell
 from trimtab.probe.bad_checksums import ChecksumsQuestion, PeriodCounts, grown_over
 from trimtab.probe.incident_question import FactsQuestion, PeriodFacts
@@ -89,7 +90,7 @@ class RememberedSpells:
         basis = self._look.basis(lambda sums: digest)
         if basis not in self._now:
             known = self._before.get(basis)
-            self._now[basis] = tuple(make()) if known is None else known
+            self._now[basis] = _as_read_back(make()) if known is None else known
         return self._now[basis]
 
     def keep(self) -> None:
@@ -97,6 +98,12 @@ class RememberedSpells:
         if self._look is not None and self._now.keys() != self._before.keys():
             rests_on = sorted(self._now)
             self._look.note(_SPELLS, _SpellsOf, lambda sums: rests_on, self._now)
+
+
+def _as_read_back(spells: Sequence[Spell]) -> tuple[Spell, ...]:
+    """Return spells as the store returns them: equal, and printed alike (`Keeping.note`)."""
+    kind = tuple[Spell, ...]
+    return unpacked(kind, packed(kind, tuple(spells)))
 
 
 def _facts(look: Keeping) -> KeptPeriods[PeriodFacts]:

@@ -88,7 +88,7 @@ def test_a_mixed_pool_makes_runs_scatter() -> None:
     assert weight_of(CLIENT_NODE, mixed) > 1
     # It always was one: that is no news.
     shows(CLIENT_NODE, scattered(0.25, 0.25), "speed-of-nodes", weight=0)
-    shows(CLIENT_NODE, scattered(0.0, 0.0), "nodes-foretell-nothing", weight=0)
+    shows(CLIENT_NODE, scattered(0.0, 0.0), "nodes-predict-nothing", weight=0)
 
 
 def noted(detail: str, hours: float = 30) -> Context:

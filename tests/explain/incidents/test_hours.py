@@ -195,4 +195,5 @@ def test_a_survey_in_the_interval_of_a_level_shortens_it() -> None:
 
     level_of_runs = spell(hour(340), (hour(100), hour(340)), is_level=True)
     for at, onset in ((318, (hour(100), hour(318))), (60, None)):
-        assert begin_of([level_of_runs, spell(hour(at), None)]) == (hour(at), onset)
+        core = [level_of_runs, spell(hour(at), None)]
+        assert begin_of(core, level_of_runs) == (hour(at), onset)

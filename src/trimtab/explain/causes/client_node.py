@@ -175,9 +175,9 @@ def _follows_nodes(context: Context) -> Evidence:
         for runs in (_since(context), before)
     )  # fmt: skip
     if weight <= 0:
-        text = "the nodes of other runs do not foretell how fast a run is"
-        return sign.weighed(text, 0.0, code="nodes-foretell-nothing", value=r)
-    text = f"the nodes of other runs foretell how fast a run is, with a correlation of {r:.2f}"
+        text = "the nodes of other runs do not predict how fast a run is"
+        return sign.weighed(text, 0.0, code="nodes-predict-nothing", value=r)
+    text = f"the nodes of other runs predict how fast a run is, with a correlation of {r:.2f}"
     if usual > _PREDICTED_BEFORE:
         return sign.weighed(f"{text}; so they did before", 0.0, value=r)
     return sign.weighed(text, weight, value=r)
@@ -196,14 +196,17 @@ def _logged(context: Context) -> Evidence:
         return sign.missing("no-slow-run", "no slow run that names its nodes")
     pool = {host for run in (*_beside(context), *runs) for host in run.hosts}
     taken = median(len(nodes) for nodes in slow) / len(pool)
-    for event in context.entries(lambda event: event.end >= begins - _BEFORE):
+    entries: list[Evidence] = []
+    for event in context.entries(lambda event: event.at <= context.end + _BEFORE):
+        if event.end < begins - _BEFORE:
+            continue
         for name in sorted(set(_WORD.findall(event.detail)) & set().union(*slow)):
             with_it = sum(name in nodes for nodes in slow)
-            text = (
-                f"the log book names {name}, of {with_it} of {len(slow)} slow runs: {event.detail}"
-            )
+            text = f"the log book names {name}, in {with_it} of {len(slow)} slow runs"
             weight = _LOGGED - with_it * math.log10(taken) if 2 * with_it > len(slow) else 0.0
-            return sign.weighed(text[:240], weight, event)
+            entries.append(sign.weighed(f"{text}: {event.detail}"[:240], weight, event))
+    if entries:
+        return max(entries, key=lambda entry: entry.weight)
     return sign.weighed("the log book names no node of slow runs", 0.0, code="node-not-logged")
 
 

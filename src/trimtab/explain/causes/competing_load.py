@@ -242,12 +242,14 @@ def _weight_of_share(share: float) -> float:
 
 def _went_on(context: Context, steps: Sequence[TrafficStep], source: str) -> Evidence:
     """Return whether the load continued after runs had recovered: then it did not slow them."""
-    sign = Sign("load-after", Route.TIME, "load after it had ended", unit="B/s", view=View.TRAFFIC)
+    sign = Sign("load-after", Route.TIME, "load after the incident", unit="B/s", view=View.TRAFFIC)
     sides = [[value for *_, value, is_bad in steps if is_bad is side] for side in (True, False)]
     until = context.incident.until
     # The end of a spread is known only to within a day: load after it may belong to it.
     if until is None or context.incident.shape is Shape.UNSTEADY or not all(sides):
-        return sign.missing("not-ended", "it has not ended, or its load is unknown", source=source)
+        return sign.missing(
+            "not-ended", "the incident goes on, or its load is unknown", source=source
+        )
     afterwards = (Period(until, until + LONGEST_STEP),)
     seen = Observations(context.telemetry, bad=afterwards, good=())
     frames = [seen.rates(name, kinds=OSTS) for name in source.split(" and ")]

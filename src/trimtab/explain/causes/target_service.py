@@ -119,9 +119,10 @@ def _surveyed(context: Context) -> Evidence:
         name for name, value in lowest.items() if value < _CRAWLS <= before.get(name, 0.0) / 2
     )
     if crawling:
-        text = f"{named(crawling)} at {format_percent(min(lowest.values()), 0)} of the median"
+        least = min(lowest[name] for name in crawling)
+        text = f"{named(crawling)} at {format_percent(least, 0)} of the median target in a survey"
         return sign.weighed(
-            f"{text} target in a survey", 1.0, code="survey-crawled", value=min(lowest.values()),
+            text, 1.0, code="survey-crawled", value=least,
             reference=min(before[name] for name in crawling), targets=crawling,
         )  # fmt: skip
     if lacking and len(lacking) <= len(before) / 4:

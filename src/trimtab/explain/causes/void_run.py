@@ -454,7 +454,7 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     )
     if not some:
         some = [run for run in explained if _never_began(run)]
-        strength, code, kind = _NOT_BEGUN, "run-never-began", "a run that never began"
+        strength, code = _NOT_BEGUN, "run-never-began"
     if not some:
         common = Counter(run.problem for run in explained).most_common(1)[0][0]
         text = f"no {subject} in {len(explained)} failed runs; most common: {common}"[:240]
@@ -466,7 +466,8 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
     waiting = [run for run in bad if names and run.status is RunStatus.UNFINISHED]
     share = len({run.id for run in (*names, *launcher, *some, *waiting)}) / len(bad)
     usually = sum(_speaks(run) for run in good) / len(good) if good else 0.0
-    text = f"{len(some)} of {len(bad)} runs report {kind}: {some[0].problem}"[:240]
+    report = "never began" if code == "run-never-began" else f"report {kind}"
+    text = f"{len(some)} of {len(bad)} runs {report}: {some[0].problem}"[:240]
     # A reason that the run itself gives is surer than that it never began.
     sure = len(some) / (len(some) + (0.5 if code == "run-never-began" else 0.25))
     weight = strength * sure * max(0.0, share - usually) / (1 - min(usually, 0.5))
