@@ -25,7 +25,7 @@ from trimtab.explain.context import READINGS, SETTINGS, SURVEYS, CpuProfile, Run
 from trimtab.explain.explanation import gather
 from trimtab.explain.failed_run import BadChecksums
 from trimtab.explain.incident_detection import find_troubles
-from trimtab.explain.site_explanation import Known, context_of
+from trimtab.explain.site_explanation import Known, context_of, stages_of
 from trimtab.judge.series_analysis import judge_series
 
 _SERIES_COLUMNS: dict[str, Any] = {
@@ -163,7 +163,10 @@ def gathered_of(incidents: Sequence[Incident], known: Known, source: WorldSource
             incident,
             tuple(
                 (cause.id, evidence)
-                for cause, evidence in gather(context_of(incident, known, source, others=incidents))
+                for cause, evidence in gather(
+                    context_of(incident, known, source, others=incidents),
+                    stages=stages_of(incident, known, source, others=incidents),
+                )
             ),
         )
         for incident in incidents

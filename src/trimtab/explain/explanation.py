@@ -31,6 +31,7 @@ from trimtab.base.incident import (
     Found,
     Incident,
     Instrument,
+    Route,
     Shape,
 )
 from trimtab.base.run import RunStatus
@@ -317,7 +318,11 @@ _ON_NAMES = ("file_", "directory_", "metadata_")
 
 
 def explain(
-    context: Context, *, table: Sequence[Cause] = TABLE, standing: Sequence[Assessment] = ()
+    context: Context,
+    *,
+    table: Sequence[Cause] = TABLE,
+    standing: Sequence[Assessment] = (),
+    stages: Sequence[Context] = (),
 ) -> Explanation:
     """Return the likely causes of an incident, the others, and the decisive measurement.
 
@@ -329,10 +334,12 @@ def explain(
         Causes to assess.
     standing
         Conditions known to be older than the record, from `standing_conditions`.
+    stages
+        Its stages, as in `gather`.
     """
     explanation = conclude(
         context.incident,
-        gather(context, table),
+        gather(context, table, stages=stages),
         standing=standing,
         has_site_file=context.has_site_file,
         has_servers=bool(context.home),
@@ -340,9 +347,34 @@ def explain(
     return replace(explanation, instruments=instruments(context))
 
 
-def gather(context: Context, table: Sequence[Cause] = TABLE) -> tuple[Gathered, ...]:
-    """Return every cause with all its evidence."""
-    return tuple((cause, cause.evidence(context)) for cause in table)
+def gather(
+    context: Context, table: Sequence[Cause] = TABLE, *, stages: Sequence[Context] = ()
+) -> tuple[Gathered, ...]:
+    """Return every cause with all its evidence: that of the whole incident, or of its best stage.
+
+    Two causes that overlap hide each other in the hours of both: what began with the second loss
+    began late for the whole. Of n looks one fits by chance n times as often, so the evidence of a
+    stage includes a piece of -log10 n.
+    """
+    return tuple(
+        (
+            cause,
+            max(
+                (cause.evidence(context), *(_of_stage(cause, stage, stages) for stage in stages)),
+                key=lambda pieces: weigh(cause, pieces).evidence_weight,
+            ),
+        )
+        for cause in table
+    )
+
+
+def _of_stage(cause: Cause, stage: Context, stages: Sequence[Context]) -> tuple[Evidence, ...]:
+    at, looks = stage.incident.at, len(stages) + 1
+    text = f"in the stage from {at:%d %B %H:%M} alone, one of {looks} looks at the incident"
+    looked = Evidence(
+        Found.AGAINST, Message("of-one-stage", text), Route.RUNS, -math.log10(looks), at=at
+    )
+    return (*cause.evidence(stage), looked)
 
 
 def conclude(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import zip_longest
 from typing import Final, Protocol
 
 import polars as pl
@@ -41,6 +42,7 @@ from trimtab.explain.context import (
     around,
     snapshot_times,
     windows_of,
+    without,
 )
 from trimtab.explain.explanation import assessment, explain
 from trimtab.explain.spell import id_of, name_of
@@ -154,7 +156,11 @@ def explain_incidents(
     """
     standing = standing_of(known, source)
     return tuple(
-        explain(context_of(incident, known, source, others=incidents), standing=standing)
+        explain(
+            context_of(incident, known, source, others=incidents),
+            standing=standing,
+            stages=stages_of(incident, known, source, others=incidents),
+        )
         for incident in incidents
     )
 
@@ -337,6 +343,28 @@ def context_of(
     ):
         stretches = hours(afterwards=True)
     return _context(incident, known, source, stretches)
+
+
+def stages_of(
+    incident: Incident, known: Known, source: TelemetrySource, *, others: Sequence[Incident] = ()
+) -> tuple[Context, ...]:
+    """Return each stage of an incident by itself: its hours, up to the next, and those before it.
+
+    The first one has the hours of the whole up to the second; a later one is compared with a week
+    in which an earlier one may be, as one looks at each edge.
+    """
+    contexts = []
+    ends = [stage.at for stage in incident.stages[1:]]
+    for stage, end in zip_longest(incident.stages, ends):
+        part = replace(incident, at=stage.at, onset=None, margin=None, stages=())
+        if stage.at == incident.at:
+            part = replace(part, onset=incident.onset, margin=incident.margin)
+        hours = windows_of(part, known.series, known.record_from, known.now, others=others)
+        rest = [Period(end, max(end, known.now))] if end is not None else []
+        bad = tuple(without(hours.bad, rest))
+        if bad:
+            contexts.append(_context(part, known, source, Stretches(bad, hours.good)))
+    return tuple(contexts)
 
 
 def _context(

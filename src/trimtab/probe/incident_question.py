@@ -31,7 +31,13 @@ from trimtab.explain.context import (
     Telemetry,
 )
 from trimtab.explain.explanation import explain
-from trimtab.explain.site_explanation import BEGINNING, Known, context_of, standing_of
+from trimtab.explain.site_explanation import (
+    BEGINNING,
+    Known,
+    context_of,
+    stages_of,
+    standing_of,
+)
 from trimtab.reach.worker_process import Together
 from trimtab.site.lookup import borrowed
 from trimtab.store.kept_period import Period as KeptPeriod
@@ -84,10 +90,10 @@ than `trimtab.explain.site_explanation` and the causes look at."""
 
 @dataclass(slots=True)
 class _Asking:
-    """Records which snapshots a context asks for, and returns none of them yet."""
+    """Records which snapshots each context asks for, and returns none of them yet."""
 
     source: StoreTelemetry
-    times_requested: tuple[datetime, ...] = ()
+    times_requested: list[tuple[datetime, ...]] = field(default_factory=list)
 
     def times(self, since: datetime, until: datetime) -> Sequence[datetime]:
         """Return the times of the snapshots within a stretch."""
@@ -95,7 +101,7 @@ class _Asking:
 
     def frames(self, times: Sequence[datetime]) -> Telemetry:
         """Record the times; return no snapshot."""
-        self.times_requested = tuple(times)
+        self.times_requested.append(tuple(times))
         return self.source.frames(())
 
 
@@ -120,13 +126,22 @@ class ExplanationBasis:
 
 @dataclass(frozen=True, slots=True)
 class IncidentQuestion:
-    """One incident with the facts of its hours, except the snapshots: those are read last."""
+    """One incident with the facts of its hours, except the snapshots: those are read last.
+
+    Attributes
+    ----------
+    times
+        Times of the snapshots to read.
+    stages
+        Each of its stages by itself, and the times of its snapshots.
+    """
 
     url: str
     site: str
     context: Context
     times: tuple[datetime, ...]
     first_snapshot: datetime | None = None
+    stages: tuple[tuple[Context, tuple[datetime, ...]], ...] = ()
 
     @property
     def incident(self) -> Incident:
@@ -143,23 +158,33 @@ class IncidentQuestion:
         # The first snapshots of the record change each day once the retention is over.
         begins = min(window.from_ for window in (*context.bad, *context.good))
         times = tuple(at for at in self.times if at >= begins - LONGEST_STEP)
-        rests_on = (
-            *(__version__, incident, context.record_from),
-            *(_placed(window) for window in (*context.bad, *context.good)),
-            *(context.runs, context.events, context.log_entries, context.profiles),
-            *(context.limits, context.hardware, sorted(context.home.items())),
-            context.has_site_file,
-            *(frame.write_csv() for frame in (context.surveys, context.jobs)),
-            times,
-        )
+        contexts = ((context, times), *self.stages)
+        rests_on = (__version__, *(_rests_on(*each) for each in contexts))
         digest = hashlib.sha256(repr(rests_on).encode()).hexdigest()[:32]
         are_removed = self.first_snapshot is None or self.first_snapshot > begins
         return ExplanationBasis(digest, len(times), are_removed)
 
     def answer(self) -> Explanation:
         """Return the explanation of the incident."""
-        telemetry = StoreTelemetry(borrowed(self.url), self.site).frames(self.times)
-        return explain(replace(self.context, telemetry=telemetry))
+        source = StoreTelemetry(borrowed(self.url), self.site)
+        whole, *stages = (
+            replace(context, telemetry=source.frames(times))
+            for context, times in ((self.context, self.times), *self.stages)
+        )
+        return explain(whole, stages=stages)
+
+
+def _rests_on(context: Context, times: tuple[datetime, ...]) -> tuple[object, ...]:
+    """Return all that an explanation of this context rests on, but the content of snapshots."""
+    return (
+        *(context.incident, context.record_from),
+        *(_placed(window) for window in (*context.bad, *context.good)),
+        *(context.runs, context.events, context.log_entries, context.profiles),
+        *(context.limits, context.hardware, sorted(context.home.items())),
+        context.has_site_file,
+        *(frame.write_csv() for frame in (context.surveys, context.jobs)),
+        times,
+    )
 
 
 def _placed(window: Period) -> tuple[int, int]:
@@ -235,7 +260,11 @@ def questions_of(
     for incident in incidents:
         asking = _Asking(source)
         context = context_of(incident, known, asking, others=others)
-        yield IncidentQuestion(url, known.site, context, asking.times_requested, first)
+        stages = stages_of(incident, known, asking, others=others)
+        times, *of_stages = asking.times_requested
+        yield IncidentQuestion(
+            url, known.site, context, times, first, tuple(zip(stages, of_stages, strict=True))
+        )
 
 
 def ask_for_standing(store: Store, known: Known, together: Together) -> Iterator[Conditions]:

@@ -63,6 +63,18 @@ def test_load_as_large_as_the_probe_is_felt_however_long_it_lasts() -> None:
     assert shape(80e9) == -0.4
 
 
+def test_the_longer_a_level_lasts_the_less_it_is_load() -> None:
+    busy = counter(BYTES, 1e9, 20e9)
+    weights = [
+        shows(LOAD, quiet(busy, now=BAD_FROM + days * 24 * HOUR), "shape-of-load").weight
+        for days in (4, 7, 9.8, 10, 20)
+    ]
+    assert weights == sorted(weights, reverse=True)
+    assert weights[0] == pytest.approx(-0.4)
+    assert weights[2] == pytest.approx(weights[3], abs=0.05)
+    assert weights[3] == weights[4]
+
+
 def test_load_that_goes_on_when_runs_are_well_again_slows_none() -> None:
     """A quiet week before makes any day look busy; the day after tells."""
     ended = BAD_FROM + 6 * HOUR

@@ -507,6 +507,21 @@ def test_a_move_is_placed_as_well_as_the_onset() -> None:
     shows(NODE, quiet(runs=facts, of=incident(effect=0.85)), "nodes-as-before", Found.NEUTRAL)
 
 
+def test_a_move_after_a_run_that_was_slow_already_explains_nothing() -> None:
+    facts = on_nodes(lambda hour: pool(700 if hour >= 1 else 100))
+    of = quiet(runs=facts, of=replace(incident(effect=0.85), onset=(BAD_FROM - HOUR, BAD_FROM)))
+    shows(NODE, of, "nodes-as-before", Found.NEUTRAL)
+
+
+def test_a_move_shows_less_the_wider_the_interval_of_the_onset() -> None:
+    facts = on_nodes(lambda hour: pool(700 if hour >= 0 else 100))
+    weights = []
+    for before in (HOUR, 192 * HOUR):
+        of = replace(incident(effect=0.85), onset=(BAD_FROM - before, BAD_FROM))
+        weights.append(shows(NODE, quiet(runs=facts, of=of), "nodes-changed", Found.FOR).weight)
+    assert weights[0] - weights[1] >= 0.5
+
+
 def test_a_move_long_before_explains_nothing_that_began() -> None:
     facts = on_nodes(lambda hour: pool(700 if hour >= -24 else 100))
     of = quiet(runs=facts, of=incident(effect=0.85))

@@ -32,7 +32,7 @@ from trimtab.base.units import enumerated
 from trimtab.explain.causes.evidence import UNSEEN, levels, of_incident, of_series, value_of
 from trimtab.explain.causes.network import clients_against_servers
 from trimtab.explain.causes.node_speed import follows_nodes
-from trimtab.explain.causes.onset import onset_of
+from trimtab.explain.causes.onset import down_before, length_of, onset_of
 from trimtab.explain.context import Cause, Context, RunFact, always_at, once
 from trimtab.explain.contrast import MOST, Sign
 from trimtab.explain.sight import View
@@ -338,14 +338,15 @@ def _move(context: Context, runs: Sequence[RunFact], where: Where, new: New) -> 
     Notes
     -----
     Its weight is log10 of `_SLOWED` over the chance that a move falls as near to the onset: twice
-    the distance, or the gap between the runs beside it, times the rate of moves before. If there
-    were none, it is half a move (Jeffreys) in that time and half of `_MOVED_EVERY`. So a probe that
-    moves daily shows nothing by moving, and one move in a gap of weeks shows little.
+    the distance, the gap between the runs beside it, or the interval of the onset, times the rate
+    of moves before. If there were none, it is half a move (Jeffreys) in that time and half of
+    `_MOVED_EVERY`. So a probe that moves daily shows nothing by moving, and one move in a gap of
+    weeks shows little. Runs that were slow on the earlier nodes already clear the later ones.
 
     Of nodes in the order of their names, all n runs before and all k since may be apart by chance,
     if each has random ones of a pool: in two of (n + k)! / (n! k!) cases.
     """
-    begin, end = onset_of(context)
+    (begin, end), placed = onset_of(context), length_of(context)
     until = context.incident.until or context.now
     known = frozenset[str]().union(*(where(run) for run in runs if run.at > until))
     moves, best = 0, None
@@ -355,11 +356,12 @@ def _move(context: Context, runs: Sequence[RunFact], where: Where, new: New) -> 
         # The first runs on random nodes of a pool are on new ones, whatever its size.
         is_new = place >= _RUNS - 1 and new(where(run), known) >= _NEW
         last = runs[place - 1].at
-        if is_new and run.at >= begin and last <= end:
+        late = run.at > end and down_before(context, run.at)
+        if is_new and run.at >= begin and last <= end and not late:
             since = [each for each in runs[place:] if each.at <= until]
             slow = _slow_beyond(context, since, known, where, new)
             if slow is not None:
-                apart = max(run.at - last, 2 * abs(run.at - context.incident.at))
+                apart = max(run.at - last, 2 * abs(run.at - context.incident.at), placed)
                 seen = last - runs[0].at
                 watched = max(apart, seen if moves else seen + _MOVED_EVERY / 2)
                 chance = (moves + 0.5) * (apart / watched)

@@ -332,7 +332,8 @@ def _shape(context: Context, *, is_heavy: bool) -> Evidence:
     if shape is Shape.STEP and days >= 4:
         # The longest job of NERSC runs 24 h [S1, VII].
         text = f"it has lasted {days:.0f} days; jobs end sooner"
-        return sign.weighed(text, -0.4 if days < 10 or is_heavy else -1.2, value=days, unit="days")
+        rare = 0.4 if is_heavy else 0.4 + 0.8 * min(1.0, (days - 4) / 6)
+        return sign.weighed(text, -rare, value=days, unit="days")
     return sign.weighed(f"its shape ({shape}) does not indicate load", 0.0)
 
 
