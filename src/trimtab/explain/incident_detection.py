@@ -34,6 +34,8 @@ from trimtab.explain.incident_hours import (
     when_text,
 )
 from trimtab.explain.lasting import (
+    LASTING,
+    are_losses_of_rate,
     between_recurring,
     is_of_losses,
     is_of_rate,
@@ -41,6 +43,7 @@ from trimtab.explain.lasting import (
     lasting_spread,
     outcomes_of,
     without_absorbed,
+    without_losses,
 )
 from trimtab.explain.remembered_spells import (
     Remember,
@@ -50,7 +53,6 @@ from trimtab.explain.remembered_spells import (
     single_targets,
 )
 from trimtab.explain.same_trouble import (
-    LASTING,
     SHORT,
     are_together,
     ended_together,
@@ -434,9 +436,15 @@ def find_troubles(
     spells = [spell for spell in spells if not is_of_rate(spell, losses, outcomes)]
     spells += [*losses, *wide]
     dips_of: dict[SeriesKey, list[Spell]] = {}
+    finished = _without_losses(judged, losses, now)
     for judgement, _ in judged:
-        low = without_absorbed(_dips(looked.of(judgement.key), spells), wide)
-        dips_of[judgement.key] = [dip for dip in low if not is_of_rate(dip, losses, outcomes)]
+        low = _dips(looked.of(judgement.key), spells)
+        if _of_probe(losses, judgement.key):
+            low = [dip for dip in low if dip.unfinished]
+            low = [dip for dip in low if not are_losses_of_rate(dip, losses, outcomes)]
+            slow = _dips(finished.of(judgement.key), spells)
+            low += [dip for dip in slow if not any(dip.is_same(each) for each in low)]
+        dips_of[judgement.key] = without_absorbed(low, wide)
     lost, lone = without_lone_runs([*spells, *chain(*dips_of.values())], frames, runs)
     reported = [spell for spell in spells if spell not in lost]
     for judgement, _ in judged:
@@ -445,6 +453,20 @@ def find_troubles(
         reported += unsteady(judgement, looked, low, taken, window_s=limits.window_s)
     reported += integrity(bad_checksums, now)
     return Troubles(merged(reported, frames, site=site, now=now), lone)
+
+
+def _without_losses(judged: Judged, losses: Sequence[Spell], now: datetime) -> LookedSeries:
+    """Return the series without the runs lost while a rate of losses of their probe lasts."""
+    finished = (
+        (judgement, without_losses(frame, _of_probe(losses, judgement.key)))
+        for judgement, frame in judged
+    )
+    return LookedSeries([each for each in finished if not each[1].is_empty()], now)
+
+
+def _of_probe(losses: Iterable[Spell], key: SeriesKey) -> list[Spell]:
+    """Return the rates of losses of the probe of a series."""
+    return [loss for loss in losses if loss.key is not None and loss.key.probe == key.probe]
 
 
 def _taken(spells: Iterable[Spell], key: SeriesKey, now: datetime) -> list[Period]:
