@@ -35,6 +35,7 @@ from trimtab.explain.incident_hours import (
 )
 from trimtab.explain.lasting import (
     LASTING,
+    RunOutcomes,
     are_losses_of_rate,
     between_recurring,
     is_of_losses,
@@ -435,16 +436,8 @@ def find_troubles(
     wide = [*_wider(judged, spells, limits.cov)]
     spells = [spell for spell in spells if not is_of_rate(spell, losses, outcomes)]
     spells += [*losses, *wide]
-    dips_of: dict[SeriesKey, list[Spell]] = {}
-    finished = _without_losses(judged, losses, now)
-    for judgement, _ in judged:
-        low = _dips(looked.of(judgement.key), spells)
-        if _of_probe(losses, judgement.key):
-            low = [dip for dip in low if dip.unfinished]
-            low = [dip for dip in low if not are_losses_of_rate(dip, losses, outcomes)]
-            slow = _dips(finished.of(judgement.key), spells)
-            low += [dip for dip in slow if not any(dip.is_same(each) for each in low)]
-        dips_of[judgement.key] = without_absorbed(low, wide)
+    low = _low_of(judged, looked, spells, losses, outcomes)
+    dips_of = {key: without_absorbed(of_series, wide) for key, of_series in low.items()}
     lost, lone = without_lone_runs([*spells, *chain(*dips_of.values())], frames, runs)
     reported = [spell for spell in spells if spell not in lost]
     for judgement, _ in judged:
@@ -462,6 +455,32 @@ def _without_losses(judged: Judged, losses: Sequence[Spell], now: datetime) -> L
         for judgement, frame in judged
     )
     return LookedSeries([each for each in finished if not each[1].is_empty()], now)
+
+
+def _low_of(
+    judged: Judged,
+    looked: LookedSeries,
+    spells: Sequence[Spell],
+    losses: Sequence[Spell],
+    outcomes: Mapping[str, RunOutcomes],
+) -> dict[SeriesKey, list[Spell]]:
+    """Return series to its dips that a rate of losses does not explain."""
+    finished = _without_losses(judged, losses, looked.now)
+    dips_of: dict[SeriesKey, list[Spell]] = {}
+    for judgement, _ in judged:
+        key = judgement.key
+        low = _dips(looked.of(key), spells)
+        if _of_probe(losses, key):
+            few = (dip for dip in low if not are_losses_of_rate(dip, losses, outcomes))
+            low = _with_slow(few, _dips(finished.of(key), spells))
+        dips_of[key] = low
+    return dips_of
+
+
+def _with_slow(dips: Iterable[Spell], slow: Iterable[Spell]) -> list[Spell]:
+    """Return the dips with lost runs, and of those among finished runs the others."""
+    low = [dip for dip in dips if dip.unfinished]
+    return [*low, *(dip for dip in slow if not any(dip.is_same(each) for each in low))]
 
 
 def _of_probe(losses: Iterable[Spell], key: SeriesKey) -> list[Spell]:

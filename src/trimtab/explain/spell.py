@@ -117,7 +117,7 @@ class LookedSeries:
 
     def __init__(self, judged: Judged, now: datetime) -> None:
         self._judged = {judgement.key: (judgement, frame) for judgement, frame in judged}
-        self._now = now
+        self.now = now
         self._ends = [(frame["at"][0], frame["at"][-1]) for _, frame in judged]
         self._parts: dict[tuple[SeriesKey, CalendarLook], SeriesPart] = {}
 
@@ -126,16 +126,14 @@ class LookedSeries:
         frame = self._judged[key][1]
         enough = frame["at"][min(_RUNS_LEAST, frame.height) - 1]
         begin = max(frame["at"][0] + BEFORE, enough)
-        return [self._part(key, look) for look in _looks(begin, self._now)]
+        return [self._part(key, look) for look in _looks(begin, self.now)]
 
     def together(self) -> list[list[SeriesPart]]:
         """Return all series in each look, earliest first."""
         if not self._ends:
             return []
         begin = min(first for first, _ in self._ends) + BEFORE
-        return [
-            [self._part(key, look) for key in self._judged] for look in _looks(begin, self._now)
-        ]
+        return [[self._part(key, look) for key in self._judged] for look in _looks(begin, self.now)]
 
     def around(self, key: SeriesKey, from_: datetime, to: datetime) -> SeriesPart:
         """Return a series with the context of a stretch of time."""
