@@ -76,6 +76,8 @@ _LEVEL_RUNS: Final = 200
 """Runs of a level that show how often its runs are low; of a shorter one the whole record does."""
 _MONTH: Final = 30 * 86400.0
 _RUNS_LEAST: Final = 12
+_PASSES: Final = 8
+"""Most times that a level is worked out anew: each makes at least a few more runs known."""
 
 
 def dips(parts: Sequence[SeriesPart]) -> list[Spell]:
@@ -85,10 +87,11 @@ def dips(parts: Sequence[SeriesPart]) -> list[Spell]:
     """
     sure: dict[int, int] = {}
     groups: list[list[int]] = []
-    for part in parts:
+    seen = [_seen(part) for part in parts]
+    for part, runs in zip(parts, seen, strict=True):
         times = part.times
         near = apart(times)
-        certain = _certain(part, near)
+        certain = _certain(part, runs, near)
         inside = [row for row in sorted(certain) if part.within.start <= row < part.within.stop]
         for rows in grouped(inside, times.__getitem__, near):
             # Two looks may share a dip.
@@ -97,15 +100,31 @@ def dips(parts: Sequence[SeriesPart]) -> list[Spell]:
                 groups.append([])
             groups[-1] += [row + part.first for row in rows]
             sure |= {row + part.first: certain[row] + part.first for row in rows}
-    whole = _Whole.of(parts)
+    whole = _Whole.of(parts, seen)
     return [_spell(parts[0].key, whole, members, sure[members[0]]) for members in groups]
 
 
-def _certain(part: SeriesPart, near: timedelta) -> dict[int, int]:
+def _seen(part: SeriesPart) -> Residuals:
+    """Return the runs of a look relative to the level that those show which are not bad.
+
+    At the end of a record most of the surrounding runs may be of a dip that is over. Without those
+    known to be bad the level is nearer to the usual one, and further ones are known.
+    """
+    runs = part.runs
+    bad: set[int] = set()
+    for _ in range(_PASSES):
+        if part.frame.height < _RUNS_LEAST or bad.issuperset(more := _bad(runs)):
+            break
+        bad.update(more)
+        runs = part.runs_beside(sorted(bad))
+    return runs
+
+
+def _certain(part: SeriesPart, runs: Residuals, near: timedelta) -> dict[int, int]:
     """Return the rows of dips within a look, each with the row at which it became certain."""
     if part.frame.height < _RUNS_LEAST:
         return {}
-    runs, times, a_month = part.runs, part.times, A_MONTH / part.beside
+    times, a_month = part.times, A_MONTH / part.beside
     sure: dict[int, int] = {}
     for wide in grouped(_bad(runs), times.__getitem__, _WIDE * near):
         chance = _Chance.beside(runs, wide)
@@ -324,8 +343,8 @@ class _Whole:
     unfinished: Any
 
     @classmethod
-    def of(cls, parts: Sequence[SeriesPart]) -> _Whole:
-        runs = [(part.runs, part.within) for part in parts]
+    def of(cls, parts: Sequence[SeriesPart], seen: Sequence[Residuals]) -> _Whole:
+        runs = [(each, part.within) for part, each in zip(parts, seen, strict=True)]
         return cls(
             [at for part in parts for at in part.times[part.within]],
             np.concatenate([each.residuals[rows] for each, rows in runs]),

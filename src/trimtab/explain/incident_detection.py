@@ -34,6 +34,9 @@ from trimtab.explain.incident_hours import (
     when_text,
 )
 from trimtab.explain.lasting import (
+    LASTING,
+    RunOutcomes,
+    are_losses_of_rate,
     between_recurring,
     is_of_losses,
     is_of_rate,
@@ -41,6 +44,7 @@ from trimtab.explain.lasting import (
     lasting_spread,
     outcomes_of,
     without_absorbed,
+    without_losses,
 )
 from trimtab.explain.remembered_spells import (
     Remember,
@@ -50,7 +54,6 @@ from trimtab.explain.remembered_spells import (
     single_targets,
 )
 from trimtab.explain.same_trouble import (
-    LASTING,
     SHORT,
     are_together,
     ended_together,
@@ -433,10 +436,8 @@ def find_troubles(
     wide = [*_wider(judged, spells, limits.cov)]
     spells = [spell for spell in spells if not is_of_rate(spell, losses, outcomes)]
     spells += [*losses, *wide]
-    dips_of: dict[SeriesKey, list[Spell]] = {}
-    for judgement, _ in judged:
-        low = without_absorbed(_dips(looked.of(judgement.key), spells), wide)
-        dips_of[judgement.key] = [dip for dip in low if not is_of_rate(dip, losses, outcomes)]
+    low = _low_of(judged, looked, spells, losses, outcomes)
+    dips_of = {key: without_absorbed(of_series, wide) for key, of_series in low.items()}
     lost, lone = without_lone_runs([*spells, *chain(*dips_of.values())], frames, runs)
     reported = [spell for spell in spells if spell not in lost]
     for judgement, _ in judged:
@@ -445,6 +446,46 @@ def find_troubles(
         reported += unsteady(judgement, looked, low, taken, window_s=limits.window_s)
     reported += integrity(bad_checksums, now)
     return Troubles(merged(reported, frames, site=site, now=now), lone)
+
+
+def _without_losses(judged: Judged, losses: Sequence[Spell], now: datetime) -> LookedSeries:
+    """Return the series without the runs lost while a rate of losses of their probe lasts."""
+    finished = (
+        (judgement, without_losses(frame, _of_probe(losses, judgement.key)))
+        for judgement, frame in judged
+    )
+    return LookedSeries([each for each in finished if not each[1].is_empty()], now)
+
+
+def _low_of(
+    judged: Judged,
+    looked: LookedSeries,
+    spells: Sequence[Spell],
+    losses: Sequence[Spell],
+    outcomes: Mapping[str, RunOutcomes],
+) -> dict[SeriesKey, list[Spell]]:
+    """Return series to its dips that a rate of losses does not explain."""
+    finished = _without_losses(judged, losses, looked.now)
+    dips_of: dict[SeriesKey, list[Spell]] = {}
+    for judgement, _ in judged:
+        key = judgement.key
+        low = _dips(looked.of(key), spells)
+        if _of_probe(losses, key):
+            few = (dip for dip in low if not are_losses_of_rate(dip, losses, outcomes))
+            low = _with_slow(few, _dips(finished.of(key), spells))
+        dips_of[key] = low
+    return dips_of
+
+
+def _with_slow(dips: Iterable[Spell], slow: Iterable[Spell]) -> list[Spell]:
+    """Return the dips with lost runs, and of those among finished runs the others."""
+    low = [dip for dip in dips if dip.unfinished]
+    return [*low, *(dip for dip in slow if not any(dip.is_same(each) for each in low))]
+
+
+def _of_probe(losses: Iterable[Spell], key: SeriesKey) -> list[Spell]:
+    """Return the rates of losses of the probe of a series."""
+    return [loss for loss in losses if loss.key is not None and loss.key.probe == key.probe]
 
 
 def _taken(spells: Iterable[Spell], key: SeriesKey, now: datetime) -> list[Period]:

@@ -252,6 +252,14 @@ def between_recurring(frame: pl.DataFrame, spells: Iterable[Spell]) -> pl.DataFr
     return frame
 
 
+def without_losses(frame: pl.DataFrame, losses: Iterable[Spell]) -> pl.DataFrame:
+    """Return the runs of a probe without those lost while a rate of losses lasts."""
+    for loss in losses:
+        within = pl.col("at").is_between(loss.began[0], loss.last)
+        frame = frame.filter(~(within & pl.col("unfinished").fill_null(value=True)))
+    return frame
+
+
 def without_absorbed(dips: Iterable[Spell], wide: Sequence[Spell]) -> list[Spell]:
     """Return the dips of a series that its lasting spread does not explain.
 
@@ -274,6 +282,11 @@ def _is_deep(dip: Spell, spread: float) -> bool:
     return dip.effect is not None and abs(math.log(max(dip.effect, 1e-9))) >= DEEP * spread
 
 
+LASTING: Final = timedelta(days=14)
+"""A level that lasts so long is the new normal, and what comes later is another trouble."""
+LESS: Final = 0.5
+"""Share of a loss up to which a further one of the same series is the same trouble: about what the
+interval of an effect leaves open."""
 _LOST_LEAST: Final = 6
 _LOST_SPAN: Final = timedelta(days=3)
 """Fewest occasions, over so long: an outage is one occasion, and no rate."""
@@ -512,31 +525,63 @@ def is_of_losses(spell: Spell) -> bool:
 
 
 def is_of_rate(spell: Spell, losses: Iterable[Spell], outcomes: Mapping[str, RunOutcomes]) -> bool:
-    """Return whether lost runs are explained by a rate of losses that lasts.
+    """Return whether a spell shows nothing beyond a rate of losses that lasts.
+
+    A confirmed change of level that is only one of the lost runs is the same trouble; how long it
+    lasts, the rate shows better. So is a lesser loss while the rate is new: a run that nearly fails
+    is slow.
+    """
+    if spell.is_lost:
+        return are_losses_of_rate(spell, losses, outcomes)
+    if not spell.is_level or not spell.unfinished:
+        return False
+    interval = spell.effect_interval
+    is_same = interval is not None and interval.low <= 1 <= interval.high
+    slower = abs(math.log(spell.effect)) if spell.effect else math.inf
+    return any(
+        is_same
+        or (
+            spell.at <= loss.at + LASTING
+            and slower <= LESS * -math.log1p(-min(_rate_since(loss, outcomes)[0], 0.99))
+        )
+        for loss in _rates_at(spell, losses)
+    )
+
+
+def are_losses_of_rate(
+    spell: Spell, losses: Iterable[Spell], outcomes: Mapping[str, RunOutcomes]
+) -> bool:
+    """Return whether the lost runs of a spell are explained by a rate of losses that lasts.
 
     Several together are a trouble of their own if that rate hardly ever brings so many so close
-    together. A confirmed change of level that is only one of the lost runs is the same
-    trouble; how long it lasts, the rate shows better.
+    together.
     """
-    interval = spell.effect_interval
-    is_same = spell.is_level and interval is not None and interval.low <= 1 <= interval.high
-    if not (spell.is_lost or (is_same and spell.unfinished)):
-        return False
-    probe = spell.name if spell.key is None else spell.key.probe
-    for loss in losses:
-        of_probe = loss.name if loss.key is None else loss.key.probe
-        if of_probe != probe or not loss.began[0] <= spell.at <= loss.last:
-            continue
-        if is_same:
-            return True
-        times, lost = outcomes[probe].every
+    for loss in _rates_at(spell, losses):
+        times, lost = outcomes[_probe_of(loss)].every
         begin, end = (at.timestamp() for at in spell.extent)
         within = (times >= begin) & (times <= end)
-        since = (times >= loss.at.timestamp()) & (times <= loss.last.timestamp())
-        rate = lost[since].mean()
-        a_month = since.sum() * _MONTH_S / max(float(np.ptp(times[since])), 1.0)
+        rate, a_month = _rate_since(loss, outcomes)
         more = int(lost[within].sum()) - 1
         chance = binomial_above(more - 1, float(within.sum() - 1), rate) if more > 0 else 1.0
         if a_month * rate * chance > _OWN_A_MONTH:
             return True
     return False
+
+
+def _rates_at(spell: Spell, losses: Iterable[Spell]) -> Iterator[Spell]:
+    """Yield the rates of losses of a spell's probe within which it begins."""
+    for loss in losses:
+        if _probe_of(loss) == _probe_of(spell) and loss.began[0] <= spell.at <= loss.last:
+            yield loss
+
+
+def _probe_of(spell: Spell) -> str:
+    return spell.name if spell.key is None else spell.key.probe
+
+
+def _rate_since(loss: Spell, outcomes: Mapping[str, RunOutcomes]) -> tuple[float, float]:
+    """Return the share of runs lost while a rate of losses lasts, and the runs in 30 days."""
+    times, lost = outcomes[_probe_of(loss)].every
+    since = (times >= loss.at.timestamp()) & (times <= loss.last.timestamp())
+    span = max(float(np.ptp(times[since])), 1.0)
+    return float(lost[since].mean()), float(since.sum() * _MONTH_S / span)

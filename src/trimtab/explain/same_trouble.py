@@ -21,7 +21,7 @@ from typing import Final
 from trimtab.base.incident import Shape
 from trimtab.base.series import ChangeStatus
 from trimtab.explain.incident_hours import began_together, of_surveys, same_runs
-from trimtab.explain.lasting import DEEP, is_of_losses
+from trimtab.explain.lasting import DEEP, LASTING, LESS, is_of_losses
 from trimtab.explain.spell import Spell
 
 SHORT: Final = timedelta(days=2)
@@ -35,12 +35,7 @@ _ONSET: Final = timedelta(hours=24)
 are one if the intervals of their onsets meet. Ends are placed no better."""
 _SURVEYED: Final = timedelta(hours=30)
 """Surveys are daily: what they show may have begun the day before."""
-LASTING: Final = timedelta(days=14)
-"""A level that lasts so long is the new normal, and what comes later is another trouble."""
 _LOW: Final = (Shape.DIP, Shape.STEP)
-_LESS: Final = 0.5
-"""Share of a loss up to which a further one of the same series is the same trouble: about what the
-interval of an effect leaves open."""
 _SPREADS: Final = 2.0
 """Standard deviations of unsteady runs up to which their level may seem to change."""
 _ALIKE: Final = 2.0
@@ -93,7 +88,9 @@ def _are_beside(spell: Spell, other: Spell) -> bool:
             # A trouble that makes one series unsteady for days may dip or lower another.
             over = low.until is not None or low.shape is Shape.DIP
             within = wide.began[0] <= low.at and low.last <= min(wide.last, wide.at + _FEW_DAYS)
-            return low.key != wide.key and over and within
+            last = low.until is None and wide.until is None and low.is_level
+            begun = last and began_together(wide, low)
+            return low.key != wide.key and ((over and within) or begun)
     if Shape.UNSTEADY in (spell.shape, other.shape) or Shape.DRIFT in (spell.shape, other.shape):
         return spell.shape is other.shape and _overlap(spell, other, _NEAR)
     surveyed = of_surveys(spell) != of_surveys(other)
@@ -186,7 +183,7 @@ def adds_nothing(spell: Spell, other: Spell) -> bool:
         is_deep = loss_of(spell) > _SPREADS * other.depth / 100
         return same_runs(spell, other) and _lasts(spell) and not is_deep
     is_same = spell.key is not None and spell.key == other.key
-    is_less = loss_of(spell) <= _LESS * loss_of(other) < math.inf
+    is_less = loss_of(spell) <= LESS * loss_of(other) < math.inf
     return is_same and spell.is_level and spell.at <= end and is_less
 
 

@@ -101,6 +101,10 @@ class SeriesPart:
         """Each run relative to its level."""
         return residuals_of(self.key, self.frame, self.levels)
 
+    def runs_beside(self, bad: Sequence[int]) -> Residuals:
+        """Return each run relative to its level, worked out without the rows known to be bad."""
+        return residuals_of(self.key, self.frame, self.levels, bad)
+
 
 class LookedSeries:
     """The series of a site, divided into looks.
@@ -113,7 +117,7 @@ class LookedSeries:
 
     def __init__(self, judged: Judged, now: datetime) -> None:
         self._judged = {judgement.key: (judgement, frame) for judgement, frame in judged}
-        self._now = now
+        self.now = now
         self._ends = [(frame["at"][0], frame["at"][-1]) for _, frame in judged]
         self._parts: dict[tuple[SeriesKey, CalendarLook], SeriesPart] = {}
 
@@ -122,16 +126,14 @@ class LookedSeries:
         frame = self._judged[key][1]
         enough = frame["at"][min(_RUNS_LEAST, frame.height) - 1]
         begin = max(frame["at"][0] + BEFORE, enough)
-        return [self._part(key, look) for look in _looks(begin, self._now)]
+        return [self._part(key, look) for look in _looks(begin, self.now)]
 
     def together(self) -> list[list[SeriesPart]]:
         """Return all series in each look, earliest first."""
         if not self._ends:
             return []
         begin = min(first for first, _ in self._ends) + BEFORE
-        return [
-            [self._part(key, look) for key in self._judged] for look in _looks(begin, self._now)
-        ]
+        return [[self._part(key, look) for key in self._judged] for look in _looks(begin, self.now)]
 
     def around(self, key: SeriesKey, from_: datetime, to: datetime) -> SeriesPart:
         """Return a series with the context of a stretch of time."""
@@ -197,7 +199,9 @@ class Residuals:
     levels: Any
 
 
-def residuals_of(key: SeriesKey, frame: pl.DataFrame, levels: Sequence[datetime]) -> Residuals:
+def residuals_of(
+    key: SeriesKey, frame: pl.DataFrame, levels: Sequence[datetime], bad: Sequence[int] = ()
+) -> Residuals:
     """Return the runs of a series relative to the median of the surrounding runs.
 
     Parameters
@@ -213,9 +217,11 @@ def residuals_of(key: SeriesKey, frame: pl.DataFrame, levels: Sequence[datetime]
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.where(unfinished, np.nan, sign * np.log(values))
     residuals, numbers = np.full(len(logs), np.nan), np.zeros(len(logs), dtype=int)
+    shown = logs.copy()
+    shown[list(bad)] = np.nan
     parts = _parts(times, levels)
     for number, part in enumerate(parts):
-        residuals[part] = logs[part] - _level(times[part], logs[part])
+        residuals[part] = logs[part] - _level(times[part], logs[part], shown[part])
         numbers[part] = number
     whole = _scale(residuals)
     scales = np.full(len(logs), whole)
@@ -240,10 +246,11 @@ def _parts(times: Any, levels: Sequence[datetime]) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(cuts) if b > a]
 
 
-def _level(times: Any, logs: Any) -> Any:
+def _level(times: Any, logs: Any, shown: Any) -> Any:
     """Return the median of the week around each run, computed at every sixth and carried over.
 
-    If a week has fewer than `_LEVEL_RUNS` runs, use that many runs, computed at each of them.
+    If a week has fewer than `_LEVEL_RUNS` runs, use that many runs, computed at each of them. Runs
+    that are not ``shown`` count only where no others are.
     """
     apart_s = usual_gap_s(times.tolist())
     sparse = apart_s * _LEVEL_RUNS > _WEEK
@@ -254,11 +261,17 @@ def _level(times: Any, logs: Any) -> Any:
     right = np.searchsorted(times, times[centres] + half_s, side="right")
     levels = np.array(
         [
-            median(window) if len(window := logs[a:b][np.isfinite(logs[a:b])]) else np.nan
+            median(window)
+            if len(window := _finite(shown[a:b])) or len(window := _finite(logs[a:b]))
+            else np.nan
             for a, b in zip(left, right, strict=True)
         ]
     )
     return np.repeat(levels, step)[: len(times)]
+
+
+def _finite(values: Any) -> Any:
+    return values[np.isfinite(values)]
 
 
 Item = TypeVar("Item")

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from tests.calibration import series
 from tests.explain.incidents.frames import WRITE, level
+from tests.support.small_site import hour
 
 from trimtab.base.series import ChangeStatus, SeriesKey
 from trimtab.explain.dip import dips
@@ -159,3 +160,18 @@ def test_short_and_constant_series() -> None:
     nothing = frame.with_columns(value=pl.lit(None, pl.Float64), unfinished=pl.lit(value=True))
     (dip,) = dips_of(nothing)
     assert dip.unfinished == 24
+
+
+@pytest.mark.parametrize("after", [6, 25, 60])
+@pytest.mark.parametrize("hours", [30, 48, 60, 72])
+def test_a_dip_of_days_ends_with_its_last_low_run_however_soon_the_record_ends(
+    hours: int, after: int
+) -> None:
+    begin = 24 * 42
+    values = level(7, 42 + 6, 0.025)[: begin + hours + after]
+    values[begin : begin + hours] *= 0.79
+    (dip,) = dips_of(series.frame(values))
+    at, last = hour(begin), hour(begin + hours - 1)
+    assert abs(dip.at - at) <= timedelta(hours=2)
+    assert dip.until is not None
+    assert abs(dip.until - last) <= timedelta(hours=2)

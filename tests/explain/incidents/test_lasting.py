@@ -136,6 +136,40 @@ def test_half_a_day_without_a_run_in_it_is_an_incident_of_its_own() -> None:
     assert (lasting.until, lasting.shape) == (None, Shape.STEP)
 
 
+def test_single_low_runs_among_lost_ones_are_no_incident_of_their_own() -> None:
+    frame = losing(1, (0.003, 0.15))
+    lost = np.flatnonzero(frame["unfinished"].to_numpy() > 0)
+    alone = [place + 1 for place in lost[20::12] if place + 1 not in lost]
+    low = pl.int_range(pl.len()).is_in(alone)
+    slower = frame.with_columns(
+        pl.when(low).then(pl.col("value") * 0.6).otherwise("value").alias("value")
+    )
+    since_day_50(found({WRITE: slower}))
+
+
+def test_low_hours_among_lost_runs_are_an_incident_of_their_own() -> None:
+    frame = losing(1, (0.003, 0.15))
+    within = pl.int_range(pl.len()).is_between(24 * 70, 24 * 70 + 7)
+    low = frame.with_columns(
+        pl.when(within).then(pl.col("value") * 0.6).otherwise("value").alias("value")
+    )
+    dip, lasting = found({WRITE: low}).incidents
+    assert abs(dip.at - hour(24 * 70)) <= timedelta(hours=2)
+    assert (dip.shape, lasting.until) == (Shape.DIP, None)
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.94, 1), (0.6, 2)])
+def test_a_lesser_loss_days_after_runs_began_to_be_lost_is_the_same_trouble(
+    share: float, told: int
+) -> None:
+    frame = losing(3, (0.003, 0.17))
+    since = pl.int_range(pl.len()) >= 24 * (SINCE + 5)
+    slower = frame.with_columns(
+        pl.when(since).then(pl.col("value") * share).otherwise("value").alias("value")
+    )
+    assert len(found({WRITE: slower}).incidents) == told
+
+
 @pytest.mark.parametrize("share", [0.003, 0.03])
 @pytest.mark.parametrize("trials", repetitions(2, 60, pytest.mark.calibration))
 def test_losses_at_a_steady_rate_are_no_incident(share: float, trials: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.calibration import series
-from tests.explain.incidents.frames import READ, WRITE, found, frame_of, level
+from tests.explain.incidents.frames import READ, SURVEYS, WRITE, found, frame_of, level
 from tests.explain.incidents.test_incidents import change, merged_of, quiet, run
 from tests.explain.incidents.test_lasting import STILL
 from tests.support.small_site import hour
@@ -18,9 +18,11 @@ from trimtab.base.incident import Shape
 from trimtab.base.run import RunStatus
 from trimtab.base.series import ChangeStatus, SeriesKey
 from trimtab.base.verdict import Interval
+from trimtab.explain.incident_detection import find_troubles
 from trimtab.explain.incident_hours import begin_of
 from trimtab.explain.same_trouble import are_together
 from trimtab.explain.spell import Spell
+from trimtab.judge.series_analysis import judge_series
 
 OTHER = SeriesKey("s", "other", "ior", "write_bandwidth", "B/s")
 
@@ -216,3 +218,20 @@ def test_a_wide_spread_begins_where_the_runs_begin_to_scatter() -> None:
     assert abs(incident.at - hour(since)) <= timedelta(hours=24)
     begin, end = incident.onset or (hour(0), hour(0))
     assert begin <= hour(since) <= end
+
+
+@pytest.mark.parametrize(("later", "told"), [(0, 1), (24 * 6, 2)])
+def test_a_level_that_fell_as_runs_of_another_probe_began_to_scatter_is_one_trouble(
+    later: int, told: int
+) -> None:
+    since = 24 * 50 + 6
+    scattered = wide(since, 24 * 80)
+    values = level(4, len(scattered) // 24)
+    values[since + later :] *= 0.6
+    frames = {WRITE: series.frame(scattered), OTHER: series.frame(values)}
+    judged = [
+        judge_series(frames[WRITE], WRITE, changes=STILL),
+        judge_series(frames[OTHER], OTHER),
+    ]
+    surveys, now = pl.DataFrame(schema=SURVEYS), hour(len(values))
+    assert len(find_troubles(judged, frames, surveys, site="s", now=now).incidents) == told
