@@ -65,8 +65,7 @@ _BEFORE: Final = timedelta(hours=24)
 _WORD: Final = re.compile(r"[\w.-]*\w")
 _AS_EVER: Final = -0.6
 """Weight if another probe on the same nodes is as fast as ever."""
-_SHOWN: Final = 60
-"""Characters of a folded list of nodes."""
+_SHOWN: Final = 60  # characters of a folded list of nodes
 
 Where = Callable[[RunFact], frozenset[str]]
 New = Callable[[frozenset[str], frozenset[str]], float]
@@ -194,8 +193,8 @@ def _logged(context: Context) -> Evidence:
     slow = [set(run.hosts) for run in runs if _is_slow(context, run, limit)]
     if context.incident.key is None or not slow:
         return sign.missing("no-slow-run", "no slow run that names its nodes")
-    pool = {host for run in (*_beside(context), *runs) for host in run.hosts}
-    taken = median(len(nodes) for nodes in slow) / len(pool)
+    pool = set().union(*(run.hosts for run in (*_beside(context), *runs)))
+    taken = median(map(len, slow)) / len(pool)
     entries: list[Evidence] = []
     for event in context.entries(lambda event: event.at <= context.end + _BEFORE):
         if event.end < begins - _BEFORE:
@@ -205,9 +204,8 @@ def _logged(context: Context) -> Evidence:
             text = f"the log book names {name}, in {with_it} of {len(slow)} slow runs"
             weight = _LOGGED - with_it * math.log10(taken) if 2 * with_it > len(slow) else 0.0
             entries.append(sign.weighed(f"{text}: {event.detail}"[:240], weight, event))
-    if entries:
-        return max(entries, key=lambda entry: entry.weight)
-    return sign.weighed("the log book names no node of slow runs", 0.0, code="node-not-logged")
+    none = sign.weighed("the log book names no node of slow runs", 0.0, code="node-not-logged")
+    return max(entries, key=lambda entry: entry.weight, default=none)
 
 
 def _before(context: Context, node: str | None) -> Evidence:
