@@ -324,7 +324,17 @@ def test_an_hour_is_explained_alike_on_every_later_day(every_h: int, trims_go_on
 
 # Scores: every cause can be put in, a world is played, and what is committed fits together.
 
-PROMISED: Final[Mapping[str, Mapping[tuple[str, str], tuple[float, float]]]] = {"before": {}}
+PROMISED: Final[Mapping[str, Mapping[tuple[str, str], tuple[float, float]]]] = {
+    "before": {},
+    "after": {
+        ("first", "knowable"): (0.9, 1.0),
+        ("once", "found"): (0.9, 1.0),
+        ("found", "noticed"): (0.9, 1.0),
+        ("named_wrongly", "named"): (0.0, 0.02),
+        ("unknown_left", "unknown"): (0.95, 1.0),
+        ("false", "months"): (0.0, 0.15),
+    },
+}
 """Of a section of the committed scores: part and whole, and between which shares it has to lie."""
 
 
