@@ -366,7 +366,8 @@ def test_the_committed_scores_fit_together(name: str) -> None:
         assert whole[count] == sum(row[count] for row in rows.values()), count
     for row in rows.values():
         assert row["once"] <= row["found"] <= row["noticed"] <= row["faults"]
-        assert row["found"] == row["knowable"] + row["unknown"]
+        # Neither: a fault without a trace, told with another one in the same hours.
+        assert row["found"] >= row["knowable"] + row["unknown"]
         assert max(row["first"], row["simple"], row["silent"]) <= row["knowable"]
         assert row["unknown_left"] <= row["unknown"]
         assert row["named_wrongly"] <= row["named"]
