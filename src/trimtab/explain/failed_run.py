@@ -300,7 +300,7 @@ def _how_often(count: int, begin: datetime, end: datetime, probes: Mapping[_Prob
     ]
     lost, every = sum(earlier[::2]), sum(earlier[1::2])
     share = (lost + 0.5) / (every + 1)
-    span = sum(runs.every.is_between(begin, end).sum() for runs in probes.values())
+    span = sum(int(runs.every.is_between(begin, end).sum()) for runs in probes.values())
     a_month = every / (_BEFORE / _MONTH)
     first = min((runs.every[0] for runs in probes.values() if runs.every.len()), default=begin)
     if begin - first < _BEFORE:

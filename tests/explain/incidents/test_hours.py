@@ -186,11 +186,13 @@ def test_a_step_in_a_gap_after_runs_that_were_somewhat_low_may_have_begun_in_the
 def test_a_survey_in_the_interval_of_a_level_shortens_it() -> None:
     """Runs were off for ten days; a survey of their last day is the first that is slow."""
 
-    def spell(at: datetime, onset: tuple[datetime, datetime] | None, **more: bool) -> Spell:
+    def spell(
+        at: datetime, onset: tuple[datetime, datetime] | None, *, is_level: bool = False
+    ) -> Spell:
         return Spell(
             shape=Shape.STEP, key=None, name="spell", at=at, until=None, last=hour(600),
             detected_at=at, certainty=ChangeStatus.CONFIRMED, depth=9.0, what="slow",
-            onset=onset, **more,
+            onset=onset, is_level=is_level,
         )  # fmt: skip
 
     level_of_runs = spell(hour(340), (hour(100), hour(340)), is_level=True)

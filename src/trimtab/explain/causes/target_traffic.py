@@ -64,13 +64,15 @@ def idle_while_busy(context: Context, seen: Observations) -> tuple[Evidence, ...
         return (_SIGN.not_available(why, source=source),)
     idle = flags(known, pl.col("value") < _IDLE_BELOW)
     names = targets_of(idle)
-    of = known["target"].n_unique()
-    if len(names) > max(1, of / 4):
-        text = f"{len(names)} of {of} targets had hours without traffic, no single one alone"
+    of, had_idle_hours = known["target"].n_unique(), len(names)
+    if had_idle_hours > max(1, of / 4):
         most = _mostly(idle)
         idle = idle.filter(pl.col("target").is_in(most))
         names = most if 0 < len(most) <= max(1, of / 4) else names
     if len(names) > max(1, of / 4):
+        text = (
+            f"{had_idle_hours} of {of} targets had idle hours, no single one alone"
+        )
         return (
             _SIGN.weighed(text, 0.0, code="idle-many", targets=names, source=source, unit=None),
         )
