@@ -70,9 +70,7 @@ def idle_while_busy(context: Context, seen: Observations) -> tuple[Evidence, ...
         idle = idle.filter(pl.col("target").is_in(most))
         names = most if 0 < len(most) <= max(1, of / 4) else names
     if len(names) > max(1, of / 4):
-        text = (
-            f"{had_idle_hours} of {of} targets had idle hours, no single one alone"
-        )
+        text = f"{had_idle_hours} of {of} targets had idle hours, no single one alone"
         return (
             _SIGN.weighed(text, 0.0, code="idle-many", targets=names, source=source, unit=None),
         )
