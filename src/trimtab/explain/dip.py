@@ -34,6 +34,7 @@ from trimtab.explain.spell import (
     grouped,
     name_of,
     percent_off,
+    shape_of_rate,
 )
 from trimtab.judge.quantile import beta_lower
 
@@ -62,10 +63,6 @@ false incidents together stay below 0.3 a month
 (tests/explain/incidents/test_quiet_sites.py)."""
 _TAIL: Final = 3.0
 """Below the lowest runs of a record, their share falls as this power of the depth: heavy tails."""
-_VARIES: Final = 0.5
-"""Squared coefficient of variation of the rate of low runs over hours and days: runs are low when
-they meet users' jobs, and busy hours have more of those. A simulated site with log-normal user
-traffic in working hours has 0.3."""
 _WIDE: Final = 4
 """Distance between bad runs of one trouble, within which further ones may belong to it."""
 _DEPTHS: Final = (3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 25.0, 32.0, 40.0)
@@ -268,13 +265,13 @@ class _Chance:
 
         Notes
         -----
-        The count is negative binomial: the rate varies over hours and days (`_VARIES`) and is
+        The count is negative binomial: the rate varies over hours and days (`shape_of_rate`) and is
         estimated from only as many runs as were this low elsewhere.
         """
         share, runs_seen = self._seen(least)
         often = 1.0
         if more:
-            shape = 1.0 / (1.0 / runs_seen + _VARIES * (1.0 + 1.0 / runs_seen))
+            shape = shape_of_rate(runs_seen)
             mean = others * share
             often = beta_lower(mean / (shape + mean), more, shape)
         return self.a_month * share * often

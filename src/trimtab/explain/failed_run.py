@@ -27,7 +27,7 @@ from trimtab.base.run import RunStatus
 from trimtab.base.series import ChangeStatus, SeriesKey
 from trimtab.base.units import plural
 from trimtab.explain.context import RunFact
-from trimtab.explain.spell import Spell, core_with_most, grouped
+from trimtab.explain.spell import Spell, core_with_most, grouped, shape_of_rate
 from trimtab.explain.spell import apart as furthest
 from trimtab.judge.quantile import beta_lower
 
@@ -177,8 +177,6 @@ A_MONTH: Final = 0.02
 It holds for each number of runs, and from three on for any one probe as well: together up to 0.14
 incidents a month. Of hourly runs two in a row are an incident where under 0.4 % are lost, three in
 a row where under 2 % are."""
-VARIES: Final = 0.5
-"""Squared coefficient of variation of the rate over hours and days, as in `trimtab.explain.dip`."""
 _BEFORE: Final = timedelta(days=60)
 """Days used to estimate how often runs are lost; half a run is added to a short record."""
 _MONTH: Final = timedelta(days=30)
@@ -305,7 +303,7 @@ def _how_often(count: int, begin: datetime, end: datetime, probes: Mapping[_Prob
     first = min((runs.every[0] for runs in probes.values() if runs.every.len()), default=begin)
     if begin - first < _BEFORE:
         a_month = every / max((begin - first) / _MONTH, 1e-3)
-    shape = 1.0 / (1.0 / (lost + 0.5) + VARIES * (1.0 + 1.0 / (lost + 0.5)))
+    shape = shape_of_rate(lost + 0.5)
     mean = (span - 1) * share
     often = a_month * share
     return often if count < 2 else often * beta_lower(mean / (shape + mean), count - 1, shape + 1)

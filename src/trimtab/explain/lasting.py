@@ -21,8 +21,8 @@ from trimtab.base.incident import Shape
 from trimtab.base.series import ChangeStatus, SeriesJudgement, SeriesKey
 from trimtab.base.units import format_percent
 from trimtab.explain.context import RunFact
-from trimtab.explain.failed_run import BROKEN, VARIES
-from trimtab.explain.spell import TOGETHER, Spell, name_of
+from trimtab.explain.failed_run import BROKEN
+from trimtab.explain.spell import TOGETHER, VARIES, Spell, name_of
 from trimtab.judge.array import log_likelihood_of_share, median, scatter
 from trimtab.judge.quantile import binomial_above
 from trimtab.judge.spread import (

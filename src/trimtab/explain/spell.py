@@ -29,6 +29,10 @@ from trimtab.base.verdict import Interval
 from trimtab.judge.array import median
 from trimtab.judge.spread import corrected_autocorrelation, usual_gap_s
 
+VARIES: Final = 0.5
+"""Squared coefficient of variation over hours and days of the rate at which runs are low or lost:
+they meet users' jobs, and busy hours have more of those. A simulated site with log-normal user
+traffic in working hours has 0.3."""
 EVERY: Final = timedelta(days=28)
 """Whole weeks, so that every look has each weekday equally often; counted from 1970."""
 BEFORE: Final = timedelta(days=56)
@@ -165,6 +169,14 @@ class LookedSeries:
             levels=tuple(level.from_ for level in judgement.regimes[1:] if level.from_ in known),
             beside=max(1, sum(a <= look.end and b >= look.from_ for a, b in self._ends)),
         )
+
+
+def shape_of_rate(seen: float) -> float:
+    """Return the shape of the negative binomial number of low or lost runs.
+
+    Their rate varies (`VARIES`), and is estimated from only ``seen`` of them.
+    """
+    return 1.0 / (1.0 / seen + VARIES * (1.0 + 1.0 / seen))
 
 
 def _looks(begin: datetime, now: datetime) -> list[CalendarLook]:
