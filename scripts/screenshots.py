@@ -23,7 +23,7 @@ from tests.support.browser import headless, place  # noqa: E402 (the tree is on 
 WIDTHS = (1280, 400)
 HEIGHT_MAX = 16000
 STYLE = (
-    "<style>body{margin:0;display:flex;gap:40px;align-items:start}iframe{border:0;display:block}"
+    "<style>body{margin:0;display:flex;gap:40px;align-items:start}iframe{border:0;display:block;flex:none}"
     "</style>"
 )
 BLINDNESS = {
@@ -36,7 +36,10 @@ BLINDNESS = {
 
 
 def laid_out(pages: list[Path]) -> list[tuple[tuple[int, int], ...]]:
-    """Return how wide and how high each page is at each width, as a browser lays it out."""
+    """Return how wide and how high each page is at each width, as a browser lays it out.
+
+    Text that runs out of its cell of a table counts as so much more width.
+    """
     frames = "".join(
         f'<iframe width="{width}" height="900" srcdoc="{html.escape(page.read_text())}"></iframe>'
         for page in pages
@@ -45,7 +48,9 @@ def laid_out(pages: list[Path]) -> list[tuple[tuple[int, int], ...]]:
     script = (
         "<script>onload=()=>{document.body.textContent='sizes '+[...document.querySelectorAll("
         "'iframe')].map(f=>f.contentDocument.documentElement)"
-        ".map(e=>e.scrollWidth+' '+e.scrollHeight).join(' ')}</script>"
+        ".map(e=>Math.max(0,...[...e.querySelectorAll('td,th')]"
+        ".map(c=>c.scrollWidth-c.clientWidth))+e.scrollWidth+' '+e.scrollHeight)"
+        ".join(' ')}</script>"
     )
     with place() as directory:
         harness = directory / "harness.html"
