@@ -178,6 +178,26 @@ def test_a_level_and_its_incident_are_one_trouble() -> None:
     assert len(site_troubles(beside)) == 1
 
 
+def test_of_two_steps_down_each_incident_tells_its_own() -> None:
+    """Both told the level after the second step, in two lines of the same words."""
+    series = judged("shared", [(96, 1e9), (96, 0.8e9), (96, 0.6e9)])
+    known = {"probe": "shared", "metric": "read_bandwidth", "level_now": level_now(series)}
+    first = an_incident(
+        **known, effect=0.8, at=RUNS_FROM + timedelta(hours=96),
+        summary="since 2026-03-06 00:00 UTC: shared read_bandwidth 20 % lower",
+    )  # fmt: skip
+    second = an_incident(
+        **known, id="i2", effect=0.75, at=RUNS_FROM + timedelta(hours=192),
+        summary="since 2026-03-10 00:00 UTC: shared read_bandwidth 25 % lower",
+    )  # fmt: skip
+    text = answer(series, incidents=(first, second), searched=True)
+    assert text.startswith("shared read bandwidth -25 % since 2026-03-10, -40 % from its best ")
+    assert "Also: lasting incident since 2026-03-06 00:00 UTC: shared read_bandwidth 20 %" in text
+    assert answer(series, incidents=(first,), searched=True).startswith(
+        "shared read bandwidth -25 % since 2026-03-10"
+    )
+
+
 def test_a_smaller_incident_of_the_same_day_does_not_hide_a_loss() -> None:
     small = an_incident(effect=0.97, summary="since 2026-03-05 00:00 UTC: other 3 % lower")
     text = answer(WORSE, incidents=(small,), searched=True)

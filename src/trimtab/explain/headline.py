@@ -84,7 +84,7 @@ def _matters(standing: SiteStanding) -> list[_Matter]:
         for finding in state_findings(standing.state, standing.slow, site=standing.site)
     ]
     matters += [_of_purge(standing.site, trouble) for trouble in standing.purging]
-    matters += map(_of_incident, standing.incidents)
+    matters += [_of_incident(incident, standing.incidents) for incident in standing.incidents]
     for series in standing.series:
         level = level_now(series)
         if level is None or not is_worse(level.from_last, series.key):
@@ -140,8 +140,11 @@ def _loss_severity(effect: float | None) -> Severity:
     return Severity.CRITICAL if size >= _SEVERE else small
 
 
-def _of_incident(incident: IncidentStatus) -> _Matter:
+def _of_incident(incident: IncidentStatus, known: Sequence[IncidentStatus]) -> _Matter:
     level = incident.level_now
+    later = level is not None and level.since > incident.at + _SAME
+    if level is not None and later and any(abs(k.at - level.since) <= _SAME for k in known):
+        level = None  # the later step is reported with its own incident
     effect = incident.effect if level is None else level.from_last
     short = short_summary(incident.summary)
     state = f"{incident.state} incident"
@@ -149,17 +152,16 @@ def _of_incident(incident: IncidentStatus) -> _Matter:
         state = "incident ended, level not back"
     if incident.certainty == ChangeStatus.SUSPECT:
         state = f"suspected {state}"
-    series = None
-    if level is None or incident.metric is None:
+    label = incident.name or series_label(incident.probe or "", incident.metric or "")
+    known_level = incident.level_now is not None and incident.metric is not None
+    series = (incident.series or label) if known_level else None
+    if level is None or not known_level:
         title = f"{state} {short}"
     else:
-        label = incident.name or series_label(incident.probe or "", incident.metric)
-        series = incident.series or label
         others = short.rpartition(", with ")
         beside = f", with {others[2]}" if others[1] else ""
         title = f"{label} {level_text(level)}{beside} ({state})"
     cause = f"cause: {visible(incident.cause)}" if incident.cause else "cause unknown"
-    later = level is not None and level.since > incident.at + _SAME
     at = level.since if level is not None and later else incident.at
     finding = _loss(incident.site, f"incident-{incident.state}", f"{title}; {cause}", effect, at)
     certain = 1.0 if incident.certainty == ChangeStatus.CONFIRMED else 0.5
