@@ -32,7 +32,7 @@ from sqlalchemy.exc import IntegrityError
 
 from trimtab.base.action import INTERRUPTED
 from trimtab.base.error import UnreadableError, UsageError
-from trimtab.base.event import Event, EventKind
+from trimtab.base.event import MADE, Event, EventKind
 from trimtab.base.run import RawOutput, Run, grouped
 from trimtab.store import checksum, schema
 from trimtab.store.checksum import UNCHECKED
@@ -483,13 +483,16 @@ class Store(
         since: datetime | None = None,
         until: datetime | None = None,
         kinds: Collection[EventKind] = (),
+        made: bool = False,
     ) -> tuple[Event, ...]:
         """Return events that began within ``since`` and ``until``, the oldest first.
 
         Parameters
         ----------
         kinds
-            Only events of these kinds; empty: all.
+            Only events of these kinds; empty: all that people write.
+        made
+            Whether those of `trimtab.base.event.MADE` belong to all.
         """
         query = (
             select(schema.event, schema.site.c.name.label("site_name"))
@@ -500,6 +503,8 @@ class Store(
             query = query.where(schema.site.c.name == site)
         if kinds:
             query = query.where(schema.event.c.kind.in_([kind.value for kind in kinds]))
+        elif not made:
+            query = query.where(schema.event.c.kind.not_in([kind.value for kind in MADE]))
         with self._reading() as connection:
             records = connection.execute(between(query, schema.event.c.at, since, until)).all()
         return tuple(to_event(row) for row in records)
