@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from trimtab.base.error import visible
+from trimtab.base.maintenance_window import outside
 from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.schedule import PROBE_PREFIX
 from trimtab.base.series import InvalidRun, SeriesJudgement, SeriesKey, SiteJudgement, TargetTails
@@ -379,9 +380,13 @@ def _set_apart(judgement: SeriesJudgement, requested: Mapping[str, object]) -> S
 
 
 def _due(store: Store, site: str, series: Series) -> tuple[datetime, ...] | None:
-    """Return when runs of a probe were due, as the watch recorded; ``None`` if it did not watch."""
+    """Return when runs of a probe were due, as the watch recorded; ``None`` if it did not watch.
+
+    In a maintenance window none is missed.
+    """
     slots = store.slots(site, item=PROBE_PREFIX + series.probe)
-    return tuple(slot.due_at for slot in slots) or None
+    due = outside((slot.due_at for slot in slots), store.windows(site))
+    return tuple(due) or None
 
 
 def _invalid(left: Sequence[LeftOut]) -> tuple[InvalidRun, ...]:

@@ -68,6 +68,7 @@ from trimtab.store.kept_period import Sum, Sums
 from trimtab.store.ledger import ActingRecords, AlertRecords
 from trimtab.store.location import Answers, locate
 from trimtab.store.maintenance import CopyRecords, Pruned, StoreCheck, check, prune_some
+from trimtab.store.planned_window import windows_between, with_windows
 from trimtab.store.slot import WatchRecords
 
 
@@ -75,7 +76,7 @@ class DerivedRecords(Connections):
     """The part of the store that can be dropped: all of it is computed again."""
 
     def sums(self, site: str) -> Sums:
-        """Return sums of the checksums of a site's rows; no value is read, so none is checked."""
+        """Return sums of the checksums of a site's rows, unchecked; runs and slots with windows."""
         others = (schema.event, schema.incident, schema.action, schema.result, schema.alert)
         place = schema.site.c
         with self._reading() as connection:
@@ -87,7 +88,9 @@ class DerivedRecords(Connections):
             tables = {each.name: dict(_summed(connection, each, site))[()] for each in others}
             tables["site"] = (1, int(total))
             run, slot, snapshot = schema.run, schema.slot, schema.snapshot
-            runs = dict(_summed(connection, run, site, run.c.comparability, period_of(run)))
+            windows = windows_between(connection, site)
+            by_period = _summed(connection, run, site, run.c.comparability, period_of(run))
+            runs = {key: with_windows(windows, of, key[1]) for key, of in by_period}
             slots = _summed(connection, slot, site, slot.c.item)
             snapshots = {
                 at: of for (at,), of in _summed(connection, snapshot, site, period_of(snapshot))
@@ -96,7 +99,7 @@ class DerivedRecords(Connections):
             of_series = grouped(runs, itemgetter(0)).items()
             return Sums(
                 {name: _total(runs[key] for key in keys) for name, keys in of_series},
-                {item: sum_ for (item,), sum_ in slots},
+                {item: with_windows(windows, of) for (item,), of in slots},
                 tables,
                 runs,
                 snapshots,

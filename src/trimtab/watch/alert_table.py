@@ -142,9 +142,14 @@ class Subject:
 
 
 def subjects_of(sent: Iterable[Alert]) -> dict[str, Subject]:
-    """Return every subject of the ledger by name; ``sent`` is its rows, oldest first."""
+    """Return every subject of the ledger by name; ``sent`` is its rows, oldest first.
+
+    A silence is no subject: nothing is decided on it.
+    """
     subjects: dict[str, Subject] = {}
     for alert in sent:
+        if alert.phase is Phase.SILENCED:
+            continue
         known = subjects.get(alert.subject, Subject(alert.subject, {}))
         sent_at = known.sent_at if alert.phase is Phase.NOTED else alert.at
         # Earlier rows may be gone after their retention time, so each row counts those before it.

@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -135,9 +135,15 @@ def run_plan(
     place: PurgePlace,
     version: str,
     fan_out: FanOut = reach,
+    maintenance: Callable[[], str | None] = lambda: None,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> PurgeRunDocument:
     """Return the result of `trimtab.purge.run.runner.run`, also of one that a signal ended.
+
+    Parameters
+    ----------
+    maintenance
+        Returns the maintenance in which the site is, if any: a run waits for its end.
 
     Raises
     ------
@@ -162,7 +168,8 @@ def run_plan(
     previous, _ = published_before(loaded, key, owner=place.owner)
     world = surroundings_of(
         loaded, previous, policy, journals=place.journals, owner=place.owner,
-        canary=options.apply, now_s=now_s, site=servers.site(),
+        canary=options.apply, now_s=now_s,
+        site=replace(servers.site(), maintenance=maintenance),
         leftovers=partial(leftovers_of_others, loaded, place),
     )  # fmt: skip
     asides = _quarantines(plan, run_id) if options.shared else [plan.quarantine] * 2

@@ -163,12 +163,15 @@ class AskedSite:
     deleting
         Called before files are deleted: ``in_flight`` then counts only objects pending by that
         time, not those that others add later.
+    maintenance
+        The maintenance in which the site is.
     """
 
     in_flight: Callable[[], int | None] = lambda: None
     clocks: Callable[[], tuple[ServerClock, ...]] = tuple
     keeps_deleted: Callable[[], str | None] = lambda: None
     deleting: Callable[[], None] = lambda: None
+    maintenance: Callable[[], str | None] = lambda: None
 
 
 @dataclass(eq=False)
@@ -289,6 +292,7 @@ class HostSurroundings:
             keeps_deleted=self.site.keeps_deleted() or root_facts.keeps_deleted(root),
             journal_trouble=root_facts.journal_trouble(self.journals, self.policy.root),
             leftovers=self.leftovers() if usable else (),
+            maintenance=self.site.maintenance(),
         )
 
     def _flown(self, place: str | int) -> CanaryFacts:
