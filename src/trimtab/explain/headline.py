@@ -21,7 +21,7 @@ from trimtab.base.error import shell_text, visible
 from trimtab.base.finding import Finding, Fix, Seen, Severity
 from trimtab.base.incident import NOTABLE, IncidentState
 from trimtab.base.series import ChangeStatus, LevelNow
-from trimtab.base.text import joined_sentences, key_label, series_label
+from trimtab.base.text import joined_sentences, key_label, local_moment, series_label
 from trimtab.base.toml_problem import NAME
 from trimtab.base.units import format_percent, plural, whole_second
 from trimtab.base.verdict import VerdictStatus
@@ -251,11 +251,38 @@ def headline(*standings: SiteStanding) -> str:
     looked_at = any(standing.verdicts is not None for standing in standings)
     suspects = sum(standing.suspects for standing in standings)
     return joined_sentences(
+        *(_maintenance_text(standing, several=len(standings) > 1) for standing in standings),
         *(_worst(grave, several=len(standings) > 1) if grave else _calm(standings, matters)),
         _series_text(series, grave[: 1 + _BESIDE]),
         _goal_text(verdicts),
         f"{plural(suspects, 'suspected change')}" if suspects and not series else "",
+        *(_after_text(standing, several=len(standings) > 1) for standing in standings),
         "No run can be judged yet" if looked_at and not verdicts else "",
+    )
+
+
+def _maintenance_text(standing: SiteStanding, *, several: bool) -> str:
+    """Return that a site is in maintenance; empty if it is not."""
+    window = standing.maintenance
+    if window is None:
+        return ""
+    of = f"{visible(standing.site)} is in" if several else "In"
+    return f"{of} maintenance until {local_moment(window.end)} ({visible(window.why)})"
+
+
+def _after_text(standing: SiteStanding, *, several: bool) -> str:
+    """Return what differs since the last maintenance that changed something; empty if none did."""
+    if not standing.after:
+        return ""
+    last = max(each.until for each in standing.after)
+    worst, *others = (each for each in standing.after if each.until == last)
+    edges = (worst.ratio, worst.interval.low, worst.interval.high)
+    size, low, high = (f"{(edge - 1) * 100:+.0f}" for edge in edges)
+    of = f"{visible(standing.site)}, since" if several else "Since"
+    more = f"; and {len(others)} more" if others else ""
+    return (
+        f"{of} the maintenance of {worst.until:%-d %B}: {worst.series} "
+        f"{size} % ({low} to {high}, {worst.runs} runs){more}"
     )
 
 

@@ -6,7 +6,8 @@ says what was a window: a site file that changes later leaves the past as it was
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,10 @@ from trimtab.base.error import UsageError
 from trimtab.base.event import new_identifier
 from trimtab.base.maintenance_window import MaintenanceWindow, ending_of, event_of
 from trimtab.base.name_set import unfold_targets
+from trimtab.judge.after_maintenance import AfterMaintenance, after_windows
+from trimtab.judge.comparison_result import Change
+from trimtab.probe.site_series import frames_of, series_of
+from trimtab.store.kept import Keeping, keeping
 
 if TYPE_CHECKING:
     from trimtab.base.run import Run
@@ -98,6 +103,35 @@ def end_window(
     ending = ending_of(window, at, source)
     store.add_event(ending)
     return replace(window, ended_at=ending.at)
+
+
+def changed_since(store: Store, place: Place) -> tuple[AfterMaintenance, ...]:
+    """Return what is faster or slower since a maintenance of the last weeks, worst first."""
+    windows = [window for window in store.windows(place.name) if not window.targets]
+    if not windows:
+        return ()
+    with keeping(store, place.name) as look:
+        return look.remembered(
+            "after maintenance",
+            tuple[AfterMaintenance, ...],
+            lambda sums: (sorted(sums.runs.items()), place.timezone),
+            lambda: tuple(_changed(look, windows, place.timezone)),
+        )
+
+
+def _changed(
+    look: Keeping, windows: Sequence[MaintenanceWindow], timezone: str
+) -> list[AfterMaintenance]:
+    found = [
+        change
+        for series in series_of(look.store, look.series(), None)
+        for key, frame in frames_of(series, look.history(series), None)
+        for change in after_windows(frame, key, windows, timezone)
+    ]
+    # Slower first: of a time, a rise is slower.
+    return sorted(
+        found, key=lambda each: (each.change is not Change.WORSE, -abs(math.log(each.ratio)))
+    )
 
 
 def window_of(store: Store, run: Run) -> MaintenanceWindow | None:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Final
 from trimtab.base.error import Message, TrimtabError
 from trimtab.base.event import EventKind
 from trimtab.base.incident import GOING_ON, Explanation, series_of_incident
+from trimtab.base.maintenance_window import inside
 from trimtab.base.schedule import PURGE_PLAN
 from trimtab.base.site import Site
 from trimtab.base.text import key_label
 from trimtab.explain.status import IncidentStatus, PlanSlot, PurgeTrouble, SiteStanding
 from trimtab.explain.trouble import REMEMBERED, purge_troubles, site_state
+from trimtab.probe.maintenance import changed_since
 from trimtab.probe.site_status import incident_status, slow_targets, status_of
-from trimtab.site.lookup import site_named, where_of
+from trimtab.site.lookup import clock_of, site_named, where_of
 from trimtab.site.place import Place
 from trimtab.store.kept import keeping, value_of
 from trimtab.store.slot import SlotState
@@ -74,6 +76,8 @@ def standing_of(
     return SiteStanding(
         name, state, incidents, slow, series, verdicts,
         purging=purging_of(store, name, now, until=until), searched=searched, where=where,
+        maintenance=inside(store.windows(name), until or clock_of(place.site)()),
+        after=() if until else changed_since(store, place),
     )  # fmt: skip
 
 
@@ -180,7 +184,10 @@ def _brief_standing(store: Store, place: Place) -> SiteStanding:
         return replace(standing, state=state)
 
     with keeping(store, place.name) as look:
-        return look.remembered("standing", SiteStanding, rests_on, make)
+        kept = look.remembered("standing", SiteStanding, rests_on, make)
+    # It begins and ends with the clock, and not with the record.
+    now = clock_of(place.site)()
+    return replace(kept, maintenance=inside(store.windows(place.name, since=now), now))
 
 
 def _as_kept(explanation: Explanation) -> IncidentStatus:
