@@ -80,12 +80,32 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
         "overview",
         "overview.html.j2",
         present=present,
+        held=_held(desk, site),
         answer=of_record.answer,
         tone=of_record.tone,
         ages=_ages(of_record, present),
         record=Markup(of_record.record),
         trims=_trim_ages(of_record, present.at),
     )
+
+
+def _held(desk: Desk, site: str) -> list[tuple[str, str]]:
+    """Return what holds alerts and judgement back now: windows and silences, with their ends."""
+    from trimtab.watch.silence import held_since
+
+    now = desk.now(site)
+    held = held_since(desk.store, site, now)
+    named = [
+        (f"in maintenance until {minute_text(window.end)}",
+         f"{window.why} ({', '.join(window.targets) or 'all'}; {window.source})")
+        for window in held.windows
+        if window.holds(now)
+    ]  # fmt: skip
+    return named + [
+        (f"{silence.alert} silenced until {minute_text(silence.until)}",
+         f"{silence.why} ({', '.join(silence.targets) or 'all'}; {silence.who})")
+        for silence in held.silent_at(now)
+    ]  # fmt: skip
 
 
 def present_now(desk: Desk, site: str) -> Present:

@@ -88,12 +88,12 @@ def after_windows(
     if not real or not isinstance(last, datetime):
         return ()
     ends = [*(later.at for _, later in pairwise(real)), datetime.max.replace(tzinfo=last.tzinfo)]
-    found = (
+    changes = (
         _after(frame, key, window, end, timezone)
         for window, end in zip(real, ends, strict=True)
         if last - REMEMBERED <= window.end <= last
     )
-    return tuple(each for each in found if each is not None)
+    return tuple(each for each in changes if each is not None)
 
 
 def _after(

@@ -122,7 +122,7 @@ def changed_since(store: Store, place: Place) -> tuple[AfterMaintenance, ...]:
 def _changed(
     look: Keeping, windows: Sequence[MaintenanceWindow], timezone: str
 ) -> list[AfterMaintenance]:
-    found = [
+    changes = [
         change
         for series in series_of(look.store, look.series(), None)
         for key, frame in frames_of(series, look.history(series), None)
@@ -130,7 +130,7 @@ def _changed(
     ]
     # Slower first: of a time, a rise is slower.
     return sorted(
-        found, key=lambda each: (each.change is not Change.WORSE, -abs(math.log(each.ratio)))
+        changes, key=lambda each: (each.change is not Change.WORSE, -abs(math.log(each.ratio)))
     )
 
 

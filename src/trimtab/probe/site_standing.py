@@ -76,7 +76,6 @@ def standing_of(
     return SiteStanding(
         name, state, incidents, slow, series, verdicts,
         purging=purging_of(store, name, now, until=until), searched=searched, where=where,
-        maintenance=inside(store.windows(name), until or clock_of(place.site)()),
         after=() if until else changed_since(store, place),
     )  # fmt: skip
 
@@ -168,7 +167,8 @@ def whole_standing(
     )
     if explanations is None:
         return with_series(_brief_standing(store, place), status)
-    return with_series(standing_of(store, place, explanations=explanations), status)
+    standing = standing_of(store, place, explanations=explanations)
+    return with_series(at_present(store, place, standing), status)
 
 
 def _brief_standing(store: Store, place: Place) -> SiteStanding:
@@ -184,10 +184,16 @@ def _brief_standing(store: Store, place: Place) -> SiteStanding:
         return replace(standing, state=state)
 
     with keeping(store, place.name) as look:
-        kept = look.remembered("standing", SiteStanding, rests_on, make)
-    # It begins and ends with the clock, and not with the record.
+        return at_present(store, place, look.remembered("standing", SiteStanding, rests_on, make))
+
+
+def at_present(store: Store, place: Place, standing: SiteStanding) -> SiteStanding:
+    """Return a standing with the maintenance that goes on by the site's clock.
+
+    That begins and ends with the clock and not with the record: what is stored does not have it.
+    """
     now = clock_of(place.site)()
-    return replace(kept, maintenance=inside(store.windows(place.name, since=now), now))
+    return replace(standing, maintenance=inside(store.windows(place.name, since=now), now))
 
 
 def _as_kept(explanation: Explanation) -> IncidentStatus:

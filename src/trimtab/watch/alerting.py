@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import ToolError, TrimtabError, Undelivered, panics_as_errors
 from trimtab.base.finding import Alert, Delivery, DeliveryState, Phase, Severity
-from trimtab.base.maintenance_window import LONGEST
 from trimtab.base.site import Site
 from trimtab.store.ledger import REMEMBERED
 from trimtab.watch.alert_decision import decide, watch_gone
@@ -33,7 +32,7 @@ from trimtab.watch.metrics import ReceiverNow
 from trimtab.watch.payload import HOUR, Parcel, parcels
 from trimtab.watch.receiver import Receiver, receivers_of
 from trimtab.watch.service import configured, fields
-from trimtab.watch.silence import Held, over_unheard, silences_of
+from trimtab.watch.silence import Held, held_since, over_unheard
 
 if TYPE_CHECKING:
     from trimtab.store.slot import Slot
@@ -72,10 +71,7 @@ class Holding:
         """Return the windows and silences of the last weeks."""
         if self._read_at is None or not timedelta() <= now - self._read_at < _HELD_AGAIN:
             with contextlib.suppress(TrimtabError):
-                since = now - 2 * LONGEST
-                rows = self.store.alerts(self.site, since=since, phase=Phase.SILENCED)
-                windows = self.store.windows(self.site, since=since)
-                self._known, self._read_at = Held(windows, silences_of(rows)), now
+                self._known, self._read_at = held_since(self.store, self.site, now), now
         return self._known
 
     def in_maintenance(self, alert: Alert, moment: datetime) -> bool:

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import Message, RefusedError, UsageError
 from trimtab.base.finding import Alert, Phase, Severity
@@ -21,6 +21,9 @@ from trimtab.base.maintenance_window import IN_MAINTENANCE, LONGEST, Maintenance
 from trimtab.base.plain import as_dict
 from trimtab.base.toml_problem import did_you_mean
 from trimtab.watch.alert_table import APPROVAL_FORGED, INTEGRITY, NAMES
+
+if TYPE_CHECKING:
+    from trimtab.store.store import Store
 
 NEVER_SILENT: Final = frozenset({INTEGRITY, APPROVAL_FORGED})
 SILENCED: Final = "silenced"
@@ -182,11 +185,22 @@ class Held:
                 return Message(SILENCED, f"silenced by {silence.who}: {silence.why}")
         return None
 
+    def silent_at(self, moment: datetime) -> tuple[Silence, ...]:
+        """Return the silences that hold at a moment."""
+        return tuple(each for each in self.silences if each.at <= moment < each.until)
+
     def end(self, alert: Alert) -> datetime:
         """Return when an alert stopped being held back; its own time if it never was."""
         ends = [silence.until for silence in self.silences if silence.holds(alert, alert.at)]
         window = self.in_maintenance(alert, alert.at)
         return max([alert.at, *ends, *([window.end] if window else [])])
+
+
+def held_since(store: Store, site: str, now: datetime) -> Held:
+    """Return what may hold back an alert that still waits."""
+    since = now - 2 * LONGEST
+    rows = store.alerts(site, since=since, phase=Phase.SILENCED)
+    return Held(store.windows(site, since=since), silences_of(rows))
 
 
 def over_unheard(

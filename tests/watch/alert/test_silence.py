@@ -208,8 +208,6 @@ def test_held_alerts_survive_a_kill_and_are_sent_once_at_the_end(place, monkeypa
         clock.at = NOON + hours * HOUR
         alerting().after_slot()
         assert chat.parcels == []
-    last = {each.id: [entry.state for entry in each.deliveries] for each in store.alerts("scratch")}
-    assert last[coming[3].id] == last[coming[2].id] == [DeliveryState.DROPPED]
     store.add_event(ending_of(window, clock.at + HOUR, "person"))
     clock.at += 2 * HOUR
     for _ in range(2):
@@ -217,6 +215,8 @@ def test_held_alerts_survive_a_kill_and_are_sent_once_at_the_end(place, monkeypa
     assert [[each.id for each in parcel.alerts] for parcel in chat.parcels] == [
         [coming[0].id, coming[1].id]
     ]
+    last = {each.id: [entry.state for entry in each.deliveries] for each in store.alerts("scratch")}
+    assert last[coming[3].id] == last[coming[2].id] == [DeliveryState.DROPPED]
 
 
 @pytest.mark.system

@@ -42,10 +42,8 @@ def run_logged(
     """
     began = utc_now()
     try:
-        ran = run_plan(
-            directory, options, place=place, version=version, progress=progress,
-            maintenance=lambda: _maintenance(directory, options.site, store_url),
-        )  # fmt: skip
+        options = replace(options, maintenance=_maintenance(directory, options.site, store_url))
+        ran = run_plan(directory, options, place=place, version=version, progress=progress)
     except (TrimtabError, Interrupted) as error:
         entries = [(EventKind.PURGE_FAILED, f"it ended with an error: {error.message}")]
         if options.apply and error.code != RUN_RUNNING:

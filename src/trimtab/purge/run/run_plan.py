@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -76,6 +76,8 @@ class RunOptions:
     lease_s
         Seconds after which another host takes over what a lost one had begun; used only if no run
         of the plan has set it yet.
+    maintenance
+        The maintenance in which the site is, for whose end it waits.
     """
 
     apply: bool = False
@@ -85,6 +87,7 @@ class RunOptions:
     site: str | None = None
     shared: bool = False
     lease_s: float = 300.0
+    maintenance: str | None = None
 
     def __post_init__(self) -> None:
         if self.shared and not self.apply:
@@ -135,15 +138,9 @@ def run_plan(
     place: PurgePlace,
     version: str,
     fan_out: FanOut = reach,
-    maintenance: Callable[[], str | None] = lambda: None,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> PurgeRunDocument:
     """Return the result of `trimtab.purge.run.runner.run`, also of one that a signal ended.
-
-    Parameters
-    ----------
-    maintenance
-        Returns the maintenance in which the site is, if any: a run waits for its end.
 
     Raises
     ------
@@ -168,8 +165,7 @@ def run_plan(
     previous, _ = published_before(loaded, key, owner=place.owner)
     world = surroundings_of(
         loaded, previous, policy, journals=place.journals, owner=place.owner,
-        canary=options.apply, now_s=now_s,
-        site=replace(servers.site(), maintenance=maintenance),
+        canary=options.apply, now_s=now_s, site=servers.site(options.maintenance),
         leftovers=partial(leftovers_of_others, loaded, place),
     )  # fmt: skip
     asides = _quarantines(plan, run_id) if options.shared else [plan.quarantine] * 2
