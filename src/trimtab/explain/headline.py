@@ -276,14 +276,9 @@ def _after_text(standing: SiteStanding, *, several: bool) -> str:
         return ""
     last = max(each.until for each in standing.after)
     worst, *others = (each for each in standing.after if each.until == last)
-    edges = (worst.ratio, worst.interval.low, worst.interval.high)
-    size, low, high = (f"{(edge - 1) * 100:+.0f}" for edge in edges)
     of = f"{visible(standing.site)}, since" if several else "Since"
     more = f"; and {len(others)} more" if others else ""
-    return (
-        f"{of} the maintenance of {worst.until:%-d %B}: {worst.series} "
-        f"{size} % ({low} to {high}, {worst.runs} runs){more}"
-    )
+    return f"{of} the maintenance of {worst.until:%-d %B}: {worst}{more}"
 
 
 def targets_headline(standing: SiteStanding) -> str:

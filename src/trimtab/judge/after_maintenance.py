@@ -69,6 +69,12 @@ class AfterMaintenance:
     interval: Interval
     runs: int
 
+    def __str__(self) -> str:
+        """Return it in words: ``hourly write bandwidth -9 % (-12 to -6, 24 runs)``."""
+        edges = (self.ratio, self.interval.low, self.interval.high)
+        size, low, high = (f"{(edge - 1) * 100:+.0f}" for edge in edges)
+        return f"{self.series} {size} % ({low} to {high}, {self.runs} runs)"
+
 
 def after_windows(
     frame: pl.DataFrame, key: SeriesKey, windows: Sequence[MaintenanceWindow], timezone: str

@@ -36,7 +36,7 @@ def maintenance_command(
     """
     from trimtab.base.error import UsageError
     from trimtab.probe.maintenance import add_window, end_window
-    from trimtab.probe.page_maintenance import MaintenanceDocument, windows_document
+    from trimtab.probe.page_maintenance import maintenance_of, windows_document
     from trimtab.site.place import PERSON, opened
 
     with opened(where, store_url) as record:
@@ -53,8 +53,5 @@ def maintenance_command(
         elif at or until or targets or why:
             hint = "trimtab maintenance SITE --from TIME --until TIME --why TEXT"
             raise UsageError("a window needs --until and --why", code="usage", hint=hint)
-        windows = store.windows(place.name)
-    show_page(
-        lambda: MaintenanceDocument(record.location, place.name, now, windows),
-        lambda: windows_document(place.name, windows, now, command_options.extent().rows(30)),
-    )
+        known = maintenance_of(store, place, now)
+    show_page(lambda: known, lambda: windows_document(known, command_options.extent().rows(30)))

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from trimtab.base.error import visible
 from trimtab.base.maintenance_window import MaintenanceWindow, inside
 from trimtab.base.text import local_moment, local_times
 from trimtab.base.units import plural
+from trimtab.judge.after_maintenance import AfterMaintenance
+from trimtab.probe.maintenance import changed_since
 from trimtab.show.document import ALL, Document, Section, row, table
+
+if TYPE_CHECKING:
+    from trimtab.site.place import Place
+    from trimtab.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,24 +28,39 @@ class MaintenanceDocument:
     ----------
     now
         Time by the site's clock.
+    after
+        What is different since one of the last weeks, the worst first.
+    alerts
+        Id of a window to the number of alerts that were decided inside.
     """
 
     store: str
     site: str
     now: datetime
     windows: tuple[MaintenanceWindow, ...]
+    after: tuple[AfterMaintenance, ...]
+    alerts: Mapping[str, int]
 
 
-def windows_document(
-    site: str, windows: Sequence[MaintenanceWindow], now: datetime, most: int
-) -> Document:
-    """Return the windows of a site, those to come first.
+def maintenance_of(store: Store, place: Place, now: datetime) -> MaintenanceDocument:
+    """Return all that is known of the maintenance of a site."""
+    windows = store.windows(place.name)
+    first = min((window.at for window in windows), default=now)
+    sent = [alert.at for alert in store.alerts(place.name, since=first) if alert.deliveries]
+    counts = {window.id: sum(map(window.holds, sent)) for window in windows}
+    after = changed_since(store, place)
+    return MaintenanceDocument(str(store.location), place.name, now, windows, after, counts)
+
+
+def windows_document(known: MaintenanceDocument, most: int) -> Document:
+    """Return the windows of a site, those to come first, and what is different since.
 
     Parameters
     ----------
     most
         Maximum number of windows.
     """
+    site, windows, now = known.site, known.windows, known.now
     if not windows:
         hint = f'trimtab maintenance {visible(site)} --until TIME --why "firmware" plans one'
         return Document("No maintenance is planned, and none was.", more=(f"hint: {hint}",))
@@ -50,16 +72,23 @@ def windows_document(
     rows = (
         row(
             begin, end, state_of(window, now), ", ".join(window.targets) or "all",
-            window.why, window.source, window.id[:18],
+            str(known.alerts.get(window.id, 0)), window.why, window.source, window.id[:18],
         )
         for window, begin, end in zip(shown, begins, ends, strict=True)
     )  # fmt: skip
-    columns = ("from", "until", "state", "targets", "what", "source??", "id")
+    columns = ("from", "until", "state", "targets", "alerts>", "what", "source??", "id")
     before = len(windows) - len(shown)
     lines = (f"... {before:,} earlier windows: --all",) if before else ()
+    changes = tuple(
+        f"{each.until:%Y-%m-%d} ({visible(each.why)}): {each.change.value}, {each}"
+        for each in known.after
+    )
     return Document(
         heading(site, windows, now),
-        (Section(lines=lines, tables=(table(columns, rows, first=ALL),)),),
+        (
+            Section(lines=lines, tables=(table(columns, rows, first=ALL),)),
+            *([Section("Different since", lines=changes)] if changes else []),
+        ),
     )
 
 

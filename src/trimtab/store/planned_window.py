@@ -112,10 +112,10 @@ def literals(numbers: Collection[int]) -> BindParameter[Any]:
 def counted_figures(
     connection: Connection,
     site: str,
-    records: Sequence[Row[Any]],
+    records: Sequence[Sequence[Any]],
     since: datetime | None,
     until: datetime | None,
-) -> Sequence[Row[Any]]:
+) -> Sequence[Sequence[Any]]:
     """Return those of the figures of single targets (at, run, target, ...) that count."""
     repeated = repeated_runs(connection, site, since=since, until=until).values()
     runs, figures = {each.id for each in repeated}, set()

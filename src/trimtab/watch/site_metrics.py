@@ -13,8 +13,8 @@ from trimtab.base.action import Action, ActionKind, last_trims
 from trimtab.base.code_version import __version__
 from trimtab.base.event import Event, EventKind
 from trimtab.base.incident import GOING_ON
-from trimtab.base.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.base.maintenance_window import inside
+from trimtab.base.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.base.site import Site
 from trimtab.site.place import Place
 from trimtab.store.kept import Series

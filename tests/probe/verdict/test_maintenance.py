@@ -55,7 +55,7 @@ def test_a_record_with_a_window_says_what_it_says_without_the_runs_inside(tmp_pa
         values[max(step, begin) :] *= 0.8
         planned = window(begin - 0.5 * random.random(), end - 0.5 * random.random())
         site = SmallSite({"write_bandwidth": values}, events=[event_of(planned)])
-        other = [run for run in site._runs() if not planned.overlaps(run.at, run.until)]
+        other = [run for run in site._runs() if run.at and not planned.overlaps(run.at, run.until)]
         with (
             Store.open(site.keep(tmp_path / f"{number}.db")) as store,
             Store.open(tmp_path / f"{number}-without.db") as without,

@@ -142,7 +142,7 @@ def test_wrong_data_and_forged_approvals_are_never_silent(name):
     ],
 )
 def test_a_silence_that_says_nothing_is_refused(changes, match):
-    terms = {"alert": "target-lost", "until": NOON + HOUR, "why": "x", **changes}
+    terms: dict[str, Any] = {"alert": "target-lost", "until": NOON + HOUR, "why": "x", **changes}
     with pytest.raises(UsageError, match=match):
         new_silence("scratch", now=NOON, who="x", **terms)
 
