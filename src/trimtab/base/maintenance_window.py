@@ -10,7 +10,7 @@ begins at its end is judged::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -126,11 +126,3 @@ def ending_of(window: MaintenanceWindow, at: datetime, source: str) -> Event:
     moment = max(at, window.at)
     id_ = identifier_of(moment, window.site, EventKind.MAINTENANCE_ENDED, window.id)
     return Event(id_, window.site, EventKind.MAINTENANCE_ENDED, moment, window.id, source)
-
-
-def outside(
-    moments: Iterable[datetime], windows: Iterable[MaintenanceWindow]
-) -> Iterator[datetime]:
-    """Yield the moments that are in no window."""
-    known = tuple(windows)
-    return (at for at in moments if not any(window.holds(at) for window in known))

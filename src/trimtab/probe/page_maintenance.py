@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from trimtab.base.error import visible
-from trimtab.base.maintenance_window import MaintenanceWindow, inside
+from trimtab.base.maintenance_window import MaintenanceWindow
 from trimtab.base.text import local_moment, local_times
 from trimtab.base.units import plural
 from trimtab.judge.after_maintenance import AfterMaintenance
@@ -66,8 +67,7 @@ def windows_document(known: MaintenanceDocument, most: int) -> Document:
         return Document("No maintenance is planned, and none was.", more=(f"hint: {hint}",))
     shown = [*reversed(windows)][:most]
     begins, ends = (
-        local_times([each.at for each in shown]),
-        local_times([each.end for each in shown]),
+        local_times([at(each) for each in shown]) for at in map(attrgetter, ("at", "end"))
     )
     rows = (
         row(
@@ -94,16 +94,16 @@ def windows_document(known: MaintenanceDocument, most: int) -> Document:
 
 def heading(site: str, windows: Sequence[MaintenanceWindow], now: datetime) -> str:
     """Return what holds now, or what comes next, in one line."""
-    holding = [window for window in windows if window.holds(now)]
-    current = inside(windows, now) or (holding[0] if holding else None)
     name = visible(site)
+    current = max(
+        (each for each in windows if each.holds(now)), key=attrgetter("end"), default=None
+    )
     if current is not None:
-        named = ", ".join(current.targets)
-        of = f"{name} ({named})" if named else name
+        of = f"{name} ({', '.join(current.targets)})" if current.targets else name
         return f"{of} is in maintenance until {local_moment(current.end)}: {current.why}"
-    coming = [window for window in windows if window.at > now and window.end > window.at]
-    if coming:
-        return f"{name}: the next maintenance is {local_moment(coming[0].at)}: {coming[0].why}"
+    for window in windows:
+        if now < window.at < window.end:
+            return f"{name}: the next maintenance is {local_moment(window.at)}: {window.why}"
     return f"{name}: no maintenance is planned; {plural(len(windows), 'window')} before"
 
 

@@ -10,7 +10,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from trimtab.base.error import visible
-from trimtab.base.maintenance_window import outside
 from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.schedule import PROBE_PREFIX
 from trimtab.base.series import InvalidRun, SeriesJudgement, SeriesKey, SiteJudgement, TargetTails
@@ -385,8 +384,8 @@ def _due(store: Store, site: str, series: Series) -> tuple[datetime, ...] | None
     In a maintenance window none is missed.
     """
     slots = store.slots(site, item=PROBE_PREFIX + series.probe)
-    due = outside((slot.due_at for slot in slots), store.windows(site))
-    return tuple(due) or None
+    windows, due = store.windows(site), [slot.due_at for slot in slots]
+    return tuple(at for at in due if not any(each.holds(at) for each in windows)) or None
 
 
 def _invalid(left: Sequence[LeftOut]) -> tuple[InvalidRun, ...]:

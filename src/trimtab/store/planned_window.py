@@ -81,13 +81,7 @@ def runs_in_windows(
 
 
 def not_counted(
-    connection: Connection,
-    site: str,
-    *,
-    comparability: str | None = None,
-    target: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
+    connection: Connection, site: str, *, target: str | None = None, **which: Any
 ) -> frozenset[int]:
     """Return the numbers of the runs of a site that are repeated or inside a window.
 
@@ -95,11 +89,11 @@ def not_counted(
     ----------
     target
         Only its figures are asked for: windows of other targets leave them.
+    which
+        As for `repeated_runs` and `runs_in_windows`.
     """
-    of_series = {"comparability": comparability, "since": since, "until": until}
-    repeated = repeated_runs(connection, site, **of_series)  # type: ignore[arg-type]
-    inside = runs_in_windows(connection, site, **of_series)  # type: ignore[arg-type]
-    return frozenset(repeated) | {
+    inside = runs_in_windows(connection, site, **which)
+    return frozenset(repeated_runs(connection, site, **which)) | {
         row.number for window, row in inside if target is None or window.concerns(target)
     }
 

@@ -32,7 +32,6 @@ class MaintenanceCalendar:
         self, site: Site, store: Store, *, log: logging.Logger, clock: Callable[[], datetime]
     ) -> None:
         self._site, self._store, self._log, self._clock = site, store, log, clock
-        self._client: Client | None = None
         self._looked_at: datetime | None = None
 
     def after_slot(self, slot: Slot) -> None:
@@ -48,9 +47,11 @@ class MaintenanceCalendar:
         until = now + AHEAD
         planned = [*planned_by_file(site.name, site.maintenance, site.timezone, now, until)]
         try:
-            if (client := self._slurm()) is not None:
-                planned += planned_by_slurm(client, site.name)
-                sources.append(SLURM)
+            if any(launcher.kind == "slurm" for launcher in site.launchers):
+                slurm = find_slurm()
+                if not isinstance(slurm, NotAvailable):
+                    planned += planned_by_slurm(Client(slurm.programs), site.name)
+                    sources.append(SLURM)
         except ToolError as error:
             self._log.warning("reservations of Slurm", extra=fields(problem=error.message))
         try:
@@ -61,13 +62,3 @@ class MaintenanceCalendar:
 
     def close(self) -> None:
         """Nothing is left open."""
-
-    def _slurm(self) -> Client | None:
-        """Return Slurm's commands where probes of the site are started by it."""
-        if all(launcher.kind != "slurm" for launcher in self._site.launchers):
-            return None
-        if self._client is None:
-            slurm = find_slurm()
-            if not isinstance(slurm, NotAvailable):
-                self._client = Client(slurm.programs)
-        return self._client

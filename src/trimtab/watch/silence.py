@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import Message, RefusedError, UsageError
 from trimtab.base.finding import Alert, Phase, Severity
-from trimtab.base.maintenance_window import IN_MAINTENANCE, LONGEST, MaintenanceWindow
+from trimtab.base.maintenance_window import IN_MAINTENANCE, LONGEST, MaintenanceWindow, inside
 from trimtab.base.plain import as_dict
 from trimtab.base.toml_problem import did_you_mean
 from trimtab.watch.alert_table import APPROVAL_FORGED, INTEGRITY, NAMES
@@ -58,7 +58,7 @@ class Silence:
         return (
             self.alert == alert.name
             and self.at <= moment < self.until
-            and (not self.targets or _is_among(alert, self.targets))
+            and (not self.targets or {*self.targets} >= {*_places(alert)} > set())
         )
 
 
@@ -163,9 +163,7 @@ class Held:
         """Return the window that an alert falls into at a moment: of the site or of its targets."""
         if alert.name in NEVER_SILENT:
             return None
-        places = as_dict(alert.facts.get("places"))
-        holding = (each for each in self.windows if each.holds(moment) and each.concerns(*places))
-        return max(holding, key=lambda window: window.end, default=None)
+        return inside(self.windows, moment, *_places(alert))
 
     def why(self, alert: Alert, moment: datetime, *, windows: bool = True) -> Message | None:
         """Return why an alert waits at a moment; ``None``: it does not.
@@ -225,6 +223,5 @@ def over_unheard(
     return over
 
 
-def _is_among(alert: Alert, targets: Sequence[str]) -> bool:
-    places = as_dict(alert.facts.get("places"))
-    return bool(places) and places.keys() <= set(targets)
+def _places(alert: Alert) -> Iterable[str]:
+    return as_dict(alert.facts.get("places"))
