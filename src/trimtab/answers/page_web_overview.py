@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         TargetOverview,
     )
     from trimtab.explain.status import StatusDocument
+    from trimtab.probe.page_maintenance import MaintenanceDocument
+    from trimtab.watch.silence import SilencesDocument
 
 router = APIRouter(include_in_schema=False)
 api_router = APIRouter(prefix=PREFIX)
@@ -298,6 +300,24 @@ def overview(desk: DeskOf, site: str) -> Overview:
     from trimtab.answers.site_overview import overview as at_one_glance
 
     return at_one_glance(glance_at(desk, site), present_now(desk, site))
+
+
+@document(api_router, "maintenance")
+def maintenance(desk: DeskOf, site: str) -> MaintenanceDocument:
+    """Return what `trimtab maintenance SITE --json` prints."""
+    from trimtab.probe.page_maintenance import maintenance_of
+
+    return maintenance_of(desk.store, desk.place(site))
+
+
+@document(api_router, "silences")
+def silences(desk: DeskOf, site: str) -> SilencesDocument:
+    """Return what `trimtab silence SITE --json` prints."""
+    from trimtab.watch.silence import SilencesDocument, held_since
+
+    now = desk.now(site)
+    holding = held_since(desk.store, site, now).silent_at(now)
+    return SilencesDocument(str(desk.store.location), site, holding)
 
 
 @document(api_router, "status", is_kept=True)

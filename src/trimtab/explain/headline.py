@@ -27,6 +27,7 @@ from trimtab.base.units import format_percent, plural, whole_second
 from trimtab.base.verdict import VerdictStatus
 from trimtab.explain.status import SiteStanding
 from trimtab.explain.trouble import state_findings
+from trimtab.judge.comparison_result import Change
 from trimtab.judge.series_level import (
     DIRECTION_UNKNOWN,
     NOTABLE_SIZE,
@@ -250,13 +251,16 @@ def headline(*standings: SiteStanding) -> str:
     verdicts = [verdict for standing in standings for verdict in standing.verdicts or ()]
     looked_at = any(standing.verdicts is not None for standing in standings)
     suspects = sum(standing.suspects for standing in standings)
+    several = len(standings) > 1
+    after = [_after_text(standing, several=several) for standing in standings]
     return joined_sentences(
-        *(_maintenance_text(standing, several=len(standings) > 1) for standing in standings),
-        *(_worst(grave, several=len(standings) > 1) if grave else _calm(standings, matters)),
+        *(_maintenance_text(standing, several=several) for standing in standings),
+        *(() if grave else after),
+        *(_worst(grave, several=several) if grave else _calm(standings, matters)),
         _series_text(series, grave[: 1 + _BESIDE]),
         _goal_text(verdicts),
         f"{plural(suspects, 'suspected change')}" if suspects and not series else "",
-        *(_after_text(standing, several=len(standings) > 1) for standing in standings),
+        *(after if grave else ()),
         "No run can be judged yet" if looked_at and not verdicts else "",
     )
 
@@ -438,7 +442,8 @@ def tone_of(standing: SiteStanding) -> Tone:
     if worst is not None:
         is_grave = worst.severity is Severity.CRITICAL or worst.id in _GOING_ON
         return "critical" if is_grave else "warning"
-    if VerdictStatus.MISSED in goals:
+    slower = any(each.change is Change.WORSE for each in standing.after)
+    if VerdictStatus.MISSED in goals or slower:
         return "warning"
     return "healthy" if VerdictStatus.MET in goals else "unclear"
 

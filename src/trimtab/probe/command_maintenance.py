@@ -29,7 +29,7 @@ def maintenance_command(
     why: str | None,
     ending: str | None,
 ) -> None:
-    """Plan a downtime: trimtab maintenance SITE --until 18:00 --why "firmware".
+    """Plan a downtime: trimtab maintenance SITE --until 2026-10-14T18:00 --why "firmware".
 
     Runs inside a window are kept and not judged, controllers hold still, and alerts wait for its
     end, except those about wrong data. Without options it lists the windows.
@@ -53,5 +53,7 @@ def maintenance_command(
         elif at or until or targets or why:
             hint = "trimtab maintenance SITE --from TIME --until TIME --why TEXT"
             raise UsageError("a window needs --until and --why", code="usage", hint=hint)
-        known = maintenance_of(store, place, now)
-    show_page(lambda: known, lambda: windows_document(known, command_options.extent().rows(30)))
+        known = maintenance_of(store, place)
+    show_page(
+        lambda: known, lambda: windows_document(known, now, command_options.extent().rows(30))
+    )

@@ -27,8 +27,6 @@ class MaintenanceDocument:
 
     Attributes
     ----------
-    now
-        Time by the site's clock.
     after
         What is different since one of the last weeks, the worst first.
     alerts
@@ -37,23 +35,22 @@ class MaintenanceDocument:
 
     store: str
     site: str
-    now: datetime
     windows: tuple[MaintenanceWindow, ...]
     after: tuple[AfterMaintenance, ...]
     alerts: Mapping[str, int]
 
 
-def maintenance_of(store: Store, place: Place, now: datetime) -> MaintenanceDocument:
+def maintenance_of(store: Store, place: Place) -> MaintenanceDocument:
     """Return all that is known of the maintenance of a site."""
     windows = store.windows(place.name)
-    first = min((window.at for window in windows), default=now)
-    sent = [alert.at for alert in store.alerts(place.name, since=first) if alert.deliveries]
+    alerts = store.alerts(place.name, since=windows[0].at) if windows else ()
+    sent = [alert.at for alert in alerts if alert.deliveries]
     counts = {window.id: sum(map(window.holds, sent)) for window in windows}
     after = changed_since(store, place)
-    return MaintenanceDocument(str(store.location), place.name, now, windows, after, counts)
+    return MaintenanceDocument(str(store.location), place.name, windows, after, counts)
 
 
-def windows_document(known: MaintenanceDocument, most: int) -> Document:
+def windows_document(known: MaintenanceDocument, now: datetime, most: int) -> Document:
     """Return the windows of a site, those to come first, and what is different since.
 
     Parameters
@@ -61,7 +58,7 @@ def windows_document(known: MaintenanceDocument, most: int) -> Document:
     most
         Maximum number of windows.
     """
-    site, windows, now = known.site, known.windows, known.now
+    site, windows = known.site, known.windows
     if not windows:
         hint = f'trimtab maintenance {visible(site)} --until TIME --why "firmware" plans one'
         return Document("No maintenance is planned, and none was.", more=(f"hint: {hint}",))

@@ -208,7 +208,7 @@ def silence_command(
     targets: str | None,
     end: bool,
 ) -> None:
-    """Hold back an alert: trimtab silence SITE target-degraded --until 18:00 --why "disk ordered".
+    """Hold back an alert: trimtab silence SITE target-degraded --until 2026-10-14 --why "ordered".
 
     What is not over at the end is sent then. Bad checksums and forged approvals are never held
     back. Without ALERT it lists the silences.
