@@ -76,10 +76,11 @@ class DerivedRecords(Connections):
     """The part of the store that can be dropped: all of it is computed again."""
 
     def sums(self, site: str) -> Sums:
-        """Return sums of the checksums of a site's rows, unchecked; runs and slots with windows."""
+        """Return sums of the checksums of a site's rows; runs and slots with their windows."""
         others = (schema.event, schema.incident, schema.action, schema.result, schema.alert)
         place = schema.site.c
         with self._reading() as connection:
+            windows = windows_between(connection, site)
             connection.execution_options(**UNCHECKED)
             of_place = select(place.checksum).where(place.name == site)
             total = connection.execute(of_place).scalar()
@@ -88,7 +89,6 @@ class DerivedRecords(Connections):
             tables = {each.name: dict(_summed(connection, each, site))[()] for each in others}
             tables["site"] = (1, int(total))
             run, slot, snapshot = schema.run, schema.slot, schema.snapshot
-            windows = windows_between(connection, site)
             by_period = _summed(connection, run, site, run.c.comparability, period_of(run))
             runs = {key: with_windows(windows, of, key[1]) for key, of in by_period}
             slots = _summed(connection, slot, site, slot.c.item)
