@@ -42,7 +42,7 @@ def test_plans_of_the_file_and_of_slurm_are_kept_and_followed(
 
     monkeypatch.setattr(module, "find_slurm", lambda: SimpleNamespace(programs={}))
     monkeypatch.setattr(module, "planned_by_slurm", planned)
-    firmware = SiteMaintenance("fw", "daily at 14:00", 2 * 3600.0, "firmware")
+    firmware = SiteMaintenance("fw", "daily at 16:00", 2 * 3600.0, "firmware")
     site = replace(a_site(), maintenance=(firmware,), launchers=(SiteLauncher("slurm", "slurm"),))
     log, lines = a_log()
     with Store.open(tmp_path / "t.db") as store:

@@ -115,11 +115,7 @@ def ledger(
 
 def busy(site: Site, store: Store, snapshot: Snapshot, now: datetime) -> dict[str, Message]:
     """Return why targets must be left alone; the empty name means all."""
-    reasons: dict[str, Message] = {}
-    for window in store.windows(site.name, since=now):
-        if window.holds(now) and not site.policies.in_maintenance:
-            why = Message(IN_MAINTENANCE, f"in maintenance: {window.why}")
-            reasons |= dict.fromkeys(window.targets or ("",), why)
+    reasons = in_maintenance(site, store, now)
     for slot in store.open_slots(site.name):
         if slot.item.startswith(PROBE_PREFIX):
             reasons[""] = Message("probe-running", f"{slot.item} has been running since its slot")
@@ -128,6 +124,16 @@ def busy(site: Site, store: Store, snapshot: Snapshot, now: datetime) -> dict[st
     for target in snapshot.targets:
         if target.value("degraded") is True:
             reasons[target.target.name] = Message("target-degraded", "its array is being rebuilt")
+    return reasons
+
+
+def in_maintenance(site: Site, store: Store, moment: datetime) -> dict[str, Message]:
+    """Return the targets that a window holds at a moment, as `busy` does."""
+    reasons: dict[str, Message] = {}
+    for window in store.windows(site.name, since=moment):
+        if window.holds(moment) and not site.policies.in_maintenance:
+            why = Message(IN_MAINTENANCE, f"in maintenance: {window.why}")
+            reasons |= dict.fromkeys(window.targets or ("",), why)
     return reasons
 
 
