@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.base.error import Message, RefusedError, UsageError
 from trimtab.base.finding import Alert, Phase, Severity
 from trimtab.base.maintenance_window import IN_MAINTENANCE, LONGEST, MaintenanceWindow, inside
-from trimtab.base.plain import as_dict
+from trimtab.base.plain import as_dict, as_list
 from trimtab.base.toml_problem import did_you_mean
 from trimtab.watch.alert_table import APPROVAL_FORGED, INTEGRITY, NAMES
 
@@ -142,14 +142,11 @@ def silences_of(ledger: Iterable[Alert]) -> tuple[Silence, ...]:
     return tuple(
         Silence(
             row.site, row.name, row.at, datetime.fromisoformat(str(row.facts["until"])),
-            str(row.facts["who"]), str(row.facts["why"]), tuple(_texts(row.facts["targets"])),
+            str(row.facts["who"]), str(row.facts["why"]),
+            tuple(map(str, as_list(row.facts["targets"]))),
         )
         for row in sorted(last.values(), key=lambda row: row.at)
     )  # fmt: skip
-
-
-def _texts(values: object) -> Iterable[str]:
-    return map(str, values) if isinstance(values, (list, tuple)) else ()
 
 
 @dataclass(frozen=True, slots=True)
