@@ -68,7 +68,7 @@ from trimtab.store.kept_period import Sum, Sums
 from trimtab.store.ledger import ActingRecords, AlertRecords
 from trimtab.store.location import Answers, locate
 from trimtab.store.maintenance import CopyRecords, Pruned, StoreCheck, check, prune_some
-from trimtab.store.planned_window import windows_between, with_windows
+from trimtab.store.planned_window import windows_unchecked, with_windows
 from trimtab.store.slot import WatchRecords
 
 
@@ -80,8 +80,8 @@ class DerivedRecords(Connections):
         others = (schema.event, schema.incident, schema.action, schema.result, schema.alert)
         place = schema.site.c
         with self._reading() as connection:
-            windows = windows_between(connection, site)
             connection.execution_options(**UNCHECKED)
+            windows = windows_unchecked(connection, site)
             of_place = select(place.checksum).where(place.name == site)
             total = connection.execute(of_place).scalar()
             if total is None:
