@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 AHEAD: Final = timedelta(days=1)
 """How long before its begin a planned window is written."""
-_WHY_MAXIMUM: Final = 2000
+_WHY_MAXIMUM: Final = 200
 
 
 def add_window(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NEVER_SILENT: Final = frozenset({INTEGRITY, APPROVAL_FORGED})
 SILENCED: Final = "silenced"
 _SUBJECT: Final = "silence:"
-_WHY_MAXIMUM: Final = 2000
+_WHY_MAXIMUM: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
