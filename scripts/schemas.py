@@ -51,6 +51,8 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "explain": "ExplainDocument",
     "correlate": "Correlated",
     "event": "EventsDocument",
+    "maintenance": "MaintenanceDocument",
+    "silence": "SilencesDocument",
     "compare": "CompareResult",
     "ladder": "Ladder",
     "survey": "SurveyDocument",

@@ -143,6 +143,14 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "trimtab.site.command:event_command",
             "Record events in the site's log book, or list them.",
         ),
+        "maintenance": (
+            "trimtab.probe.command_maintenance:maintenance_command",
+            "Plan a downtime: its runs are not judged, and alerts wait.",
+        ),
+        "silence": (
+            "trimtab.watch.command:silence_command",
+            "Hold back an alert until a time, with the reason.",
+        ),
     },
     "Plan": {
         "hints": (

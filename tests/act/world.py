@@ -13,6 +13,7 @@ from trimtab.act.decide.site_observed import SiteObserved
 from trimtab.base.action import Action, ActionKind, Instruction, Outcome, Plan
 from trimtab.base.error import Message, RefusedError
 from trimtab.base.event import Event, EventKind
+from trimtab.base.maintenance_window import MaintenanceWindow, windows_of
 from trimtab.base.site import Servers, Site, SiteLimits
 from trimtab.base.site_policy import Policies
 from trimtab.base.snapshot import (
@@ -233,6 +234,10 @@ class MemoryStore:
     def series(self, site: str) -> tuple[()]:
         """Return no series: no run is kept."""
         return ()
+
+    def windows(self, site: str, *, since: datetime | None = None) -> tuple[MaintenanceWindow, ...]:
+        """Return the maintenance windows among the events."""
+        return windows_of(self._events)
 
     def judged(self, site: str) -> None:
         """Return when incidents were searched for: never."""

@@ -210,6 +210,8 @@ def test_json_fits_its_published_schema(name, store, tmp_path):
         "probe": ("quick", "--site", site),
         "sweep": (sweep,),
         "event": ("add", target, "a word", "--kind", "note"),
+        "maintenance": (target, "--from", "2026-10-14", "--until", "2026-10-15", "--why", "x"),
+        "silence": (target,),
         "twin": ("wa", "--spare", "0.2", "--superblocks", 64, "--pages-per-block", 16),
         "size": ("--osts", 1, "--daily-writes", "5TB", "--mean-file", "1MB"),
         "whatif": ("template", "--until", "2h", "--classes", 1, "--seeds", 1, "--again"),

@@ -11,10 +11,14 @@ import pytest
 
 from trimtab.base.error import Message
 from trimtab.base.event import JOURNAL, Event, EventKind
+from trimtab.base.maintenance_window import MaintenanceWindow
 from trimtab.base.series import ChangePoint, ChangeStatus, SeriesJudgement, SeriesKey
-from trimtab.explain.headline import headline, site_troubles
+from trimtab.base.verdict import Interval
+from trimtab.explain.headline import headline, site_troubles, tone_of
 from trimtab.explain.status import IncidentStatus, PlanSlot, SiteStanding
 from trimtab.explain.trouble import purge_troubles
+from trimtab.judge.after_maintenance import AfterMaintenance
+from trimtab.judge.comparison_result import Change
 from trimtab.judge.series_analysis import judge_series
 from trimtab.judge.series_level import level_now, onset_text, series_word
 
@@ -350,3 +354,32 @@ def test_where_no_plan_is_needed_no_run_is_overdue() -> None:
     plans += [plan(week, "done", "purge plan: nothing has to go") for week in range(8, 30)]
     assert ids(weekly(8), START + 30 * WEEK, tuple(plans)) == []
     assert ids(weekly(8), START + 32 * WEEK, tuple(plans)) == ["purge-overdue"]
+
+
+def test_a_maintenance_begins_the_line_and_what_it_changed_is_told() -> None:
+    at = RUNS_FROM + timedelta(hours=72)
+    window = MaintenanceWindow(
+        "w", "scratch", at, at + timedelta(hours=4), "fw\x1b[31m", "person", ()
+    )
+    slower = AfterMaintenance(
+        "w",
+        window.end,
+        "fw",
+        "hourly write bandwidth",
+        Change.WORSE,
+        0.91,
+        Interval(0.88, 0.94),
+        24,
+    )
+    earlier = replace(slower, until=RUNS_FROM, ratio=0.5)
+    standing = SiteStanding("scratch", maintenance=window, after=(earlier, slower))
+    line = headline(standing)
+    assert line.startswith("In maintenance until 2026-03-05 ")
+    assert "\x1b" not in line
+    told = "ince the maintenance of 5 March: hourly write bandwidth -9 % (-12 to -6, 24 runs)"
+    assert told in line
+    assert tone_of(standing) == "warning"
+    assert "scratch is in maintenance" in headline(standing, SiteStanding("other"))
+    grave = answer(WORSE, after=(slower,))
+    assert grave.lower().startswith("shared read bandwidth")
+    assert told in grave

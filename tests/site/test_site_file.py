@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -20,7 +21,9 @@ from tests.site.test_load import SITE
 from tests.support.codes import raises
 
 from trimtab.base.error import RefusedError, UnreadableError, UsageError
+from trimtab.base.maintenance_window import MaintenanceWindow
 from trimtab.base.site import Servers, Site, SiteLauncher, SiteLimits, SiteProbe
+from trimtab.base.site_maintenance import planned_by_file
 from trimtab.base.site_policy import Policies, TrimPolicy, TunablesPolicy
 from trimtab.reach import bounded
 from trimtab.site.lookup import open_site, site_file
@@ -430,3 +433,38 @@ def test_the_schema_finds_what_the_loader_finds() -> None:
     validator = jsonschema.Draft202012Validator(json_schema())
     found = {error.json_path for error in validator.iter_errors(tomllib.loads(SITE + wrong))}
     assert found == {"$.limits.fullness", "$.limits.window", "$.probe.a.nodes", "$.probe.a"}
+
+
+MAINTENANCE = """[maintenance.firmware]
+schedule = "weekly on tuesday at 08:00"
+duration = "4h"
+why = "firmware"
+targets = "OST[0000-0001]"
+"""
+
+
+def test_a_maintenance_of_the_file_comes_again_in_the_sites_zone() -> None:
+    site = parse_site(f'{SITE}timezone = "Europe/Berlin"\n{MAINTENANCE}', "s.toml").site
+    assert parse_site(site_text(site), "s.toml").site.maintenance == site.maintenance
+    now = datetime(2026, 3, 24, 9, tzinfo=UTC)  # a Tuesday, in the window; summer comes on Sunday
+
+    def planned(hours: float = 0.0, days: float = 8.0) -> list[MaintenanceWindow]:
+        at = now + timedelta(hours=hours)
+        until = at + timedelta(days=days)
+        return [*planned_by_file(site.name, site.maintenance, site.timezone, at, until)]
+
+    first, second = planned()
+    assert (first.at.hour, second.at.hour) == (7, 6)
+    assert (first.until - first.at, first.targets) == (timedelta(hours=4), ("OST0000", "OST0001"))
+    assert [each.id for each in planned(1)] == [first.id, second.id]
+    assert planned(2, 1) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("duration", "0s"), ("duration", "29d"), ("schedule", "sometimes"), ("targets", "OST1")],
+)
+def test_a_maintenance_that_cannot_be_is_refused(key: str, value: str) -> None:
+    wrong = re.sub(rf'{key} = ".*"', f'{key} = "{value}"', MAINTENANCE)
+    with pytest.raises(UsageError, match=key):
+        parse_site(SITE + wrong, "s.toml")

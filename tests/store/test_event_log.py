@@ -9,7 +9,7 @@ import pytest
 from tests.support.command import trimtab
 
 from trimtab.base.error import UsageError
-from trimtab.base.event import Event, EventKind
+from trimtab.base.event import MADE, Event, EventKind, new_identifier
 from trimtab.site.place import add_event
 from trimtab.store.store import Store
 
@@ -74,6 +74,16 @@ def test_an_unknown_site_is_told_with_those_there_are(store: Store) -> None:
     assert "scratch" in (told.value.hint or "")
 
 
+@pytest.mark.parametrize("kind", sorted(MADE))
+def test_what_has_its_own_command_is_no_entry_of_people(store: Store, kind: EventKind) -> None:
+    made = Event(new_identifier(NOW), "scratch", kind, NOW, "x", "kernel-log")
+    store.add_event(made)
+    note = add_event(store, "scratch", kind="note", detail="x", now=NOW)
+    assert store.events(site="scratch") == (note,)
+    assert store.events(site="scratch", made=True) == (made, note)
+    assert store.events(site="scratch", kinds=[kind]) == (made,)
+
+
 @pytest.mark.cli
 def test_the_command_keeps_and_lists(store: Store) -> None:
     place = store.location.path
@@ -90,3 +100,5 @@ def test_the_command_keeps_and_lists(store: Store) -> None:
     assert "The log book is empty" in none.stdout
     wrong = trimtab("event", "add", "scratch", "x", "--kind", "nonsense", store=place)
     assert wrong.code == 2
+    made = trimtab("event", "add", "scratch", "x", "--kind", "maintenance", store=place)
+    assert made.code == 2, "a text field would silence alerts"

@@ -231,6 +231,8 @@ def test_a_viewer_changes_nothing(desk, user, status):
     before, headers = desk.store.events(site=SITE), {"X-CSRF-Token": csrf_behind_proxy(client)}
     path = f"/api/v1/sites/{SITE}/events"
     assert client.post(path, json={"detail": "a word"}, headers=headers).status_code == status
+    silencing = {"kind": "maintenance", "detail": "x"}
+    assert client.post(path, json=silencing, headers=headers).status_code in (403, 422)
     assert len(desk.store.events(site=SITE)) - len(before) == (status == 200)
 
 

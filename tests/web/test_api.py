@@ -58,6 +58,8 @@ def plain(document):
         ("targets", ("targets", SITE, "--at", "2030-01-01")),
         ("actions", ("actions", SITE)),
         ("events", ("event", "list", SITE)),
+        ("maintenance", ("maintenance", SITE)),
+        ("silences", ("silence", SITE)),
         ("events?since=2026-01-01T08:00Z", ("event", "list", SITE, "--since", "2026-01-01T08:00Z")),
         ("runs", ("runs", "--site", SITE)),
         ("runs?limit=3&probe=hourly", ("runs", "--site", SITE, "--top", 3, "--probe", "hourly")),

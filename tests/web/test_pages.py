@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from datetime import timedelta
 from hashlib import sha256
 from html.parser import HTMLParser
 from importlib import resources
@@ -19,8 +21,10 @@ from tests.web.conftest import HOSTILE
 from trimtab.answers.page_web_overview import spark_points
 from trimtab.base.error import UnreadableError
 from trimtab.base.event import Event, EventKind
+from trimtab.base.maintenance_window import MaintenanceWindow, event_of
 from trimtab.show.chart import Chart, data, layered, milliseconds, render_svg, time_axis, value_axis
 from trimtab.store.kept import KeptIncident
+from trimtab.watch.silence import new_silence, row_of
 from trimtab.web.page_dashboard_chart import (
     KEYS,
     ROUTINE,
@@ -253,3 +257,31 @@ def test_metrics_are_named_in_words_and_other_words_stay():
     assert in_words("hourly write_bandwidth 18 % lower") == "hourly write bandwidth 18 % lower"
     other = "xwrite_bandwidth my_write_bandwidth_x"
     assert in_words(other) == other
+
+
+HOUR_LONG = timedelta(hours=1)
+
+
+def test_what_holds_alerts_back_is_on_the_overview_and_windows_are_bands(client, desk):
+    """The last test: the window stays in the store of the others."""
+    now = desk.now(SITE)
+    long_ago = MaintenanceWindow("0-w", SITE, hour(10), hour(14), "x<b>", "person")
+    window = replace(long_ago, id="1-w", at=now - HOUR_LONG, until=now + HOUR_LONG, why="disk <b>")
+    desk.store.add_events([event_of(long_ago), event_of(window)])
+    until = now + HOUR_LONG
+    silence = new_silence(SITE, "target-lost", now=now, until=until, who="ann", why="ordered")
+    desk.store.add_alert(row_of(silence))
+    text = client.get(f"/s/{SITE}/overview").text
+    assert "in maintenance until" in text
+    assert "disk &lt;b&gt; (all; person)" in text
+    assert "target-lost silenced until" in text
+    (entry,) = desk.listed(SITE)
+    bands = [
+        row
+        for layer in client.get(f"/s/{SITE}/chart/{entry.id}").json()["layer"]
+        for row in layer.get("data", {}).get("values", [])
+        if row.get("what") == "x<b>"
+    ]
+    assert [(row["at"], row["to"]) for row in bands] == [
+        (milliseconds(hour(10)), milliseconds(hour(14)))
+    ]

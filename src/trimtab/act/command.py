@@ -16,23 +16,33 @@ from trimtab.show.command_options import Decorated, extent, site_argument
 from trimtab.show.screen_document import show_page
 
 _PLAN: Final = "trimtab.plan"
+_IN_MAINTENANCE: Final = "trimtab.in-maintenance"
+
+
+def _remember(
+    name: str, context: click.Context, _: click.Parameter, value: str | bool | None
+) -> None:
+    context.meta[name] = value
 
 
 def applying(function: Decorated) -> Decorated:
-    """Add ``--apply`` and ``--plan``; the latter is passed on through the context."""
-
-    def remember(context: click.Context, _: click.Parameter, value: str | None) -> None:
-        context.meta[_PLAN] = value
-
+    """Add ``--apply``, ``--plan`` and ``--in-maintenance``; the context passes the last two on."""
     text = "Carry the plan out. Default: show it and change nothing."
     plan = click.option(
         "--plan",
         metavar="ID",
         expose_value=False,
-        callback=remember,
+        callback=partial(_remember, _PLAN),
         help="With --apply: only if the plan still is this one.",
     )
-    return click.option("--apply", is_flag=True, help=text)(plan(function))
+    inside = click.option(
+        "--in-maintenance",
+        is_flag=True,
+        expose_value=False,
+        callback=partial(_remember, _IN_MAINTENANCE),
+        help="Also what a maintenance window holds.",
+    )
+    return click.option("--apply", is_flag=True, help=text)(plan(inside(function)))
 
 
 def act(
@@ -77,6 +87,7 @@ def act(
         action=action,
         index=files,
         expected=click.get_current_context().meta.get(_PLAN),
+        in_maintenance=bool(click.get_current_context().meta.get(_IN_MAINTENANCE)),
     )
     reasons = [reason for each in result.actions if (reason := reason_of(each)) is not None]
     error = None

@@ -11,6 +11,7 @@ from trimtab.act.first_target import with_verdicts
 from trimtab.base.action import Action, ActionKind, still_counting
 from trimtab.base.error import Message
 from trimtab.base.filesystem import DRIVERS
+from trimtab.base.maintenance_window import IN_MAINTENANCE
 from trimtab.base.name_set import ost_name
 from trimtab.base.schedule import PROBE_PREFIX
 from trimtab.base.site import Site
@@ -51,7 +52,7 @@ def observe(
         snapshot=snapshot,
         baseline=store.latest_snapshot(site.name, now - BASELINE),
         actions=ledger(store, site, now, long_ago),
-        busy=busy(site, store, snapshot),
+        busy=busy(site, store, snapshot, now),
         practices=practices(driver, snapshot),
         pools=pools(driver),
         measured={target: at for at, target, _, _ in store.last_survey(site.name)},
@@ -112,9 +113,9 @@ def ledger(
     return (*older, *known)
 
 
-def busy(site: Site, store: Store, snapshot: Snapshot) -> dict[str, Message]:
+def busy(site: Site, store: Store, snapshot: Snapshot, now: datetime) -> dict[str, Message]:
     """Return why targets must be left alone; the empty name means all."""
-    reasons: dict[str, Message] = {}
+    reasons = in_maintenance(site, store, now)
     for slot in store.open_slots(site.name):
         if slot.item.startswith(PROBE_PREFIX):
             reasons[""] = Message("probe-running", f"{slot.item} has been running since its slot")
@@ -123,6 +124,16 @@ def busy(site: Site, store: Store, snapshot: Snapshot) -> dict[str, Message]:
     for target in snapshot.targets:
         if target.value("degraded") is True:
             reasons[target.target.name] = Message("target-degraded", "its array is being rebuilt")
+    return reasons
+
+
+def in_maintenance(site: Site, store: Store, moment: datetime) -> dict[str, Message]:
+    """Return the targets that a window holds at a moment, as `busy` does."""
+    reasons: dict[str, Message] = {}
+    for window in store.windows(site.name, since=moment):
+        if window.holds(moment) and not site.policies.in_maintenance:
+            why = Message(IN_MAINTENANCE, f"in maintenance: {window.why}")
+            reasons |= dict.fromkeys(window.targets or ("",), why)
     return reasons
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from trimtab.act.action_journal import directory_of, ends_open
@@ -58,6 +58,7 @@ def visit(
     action: str | None = None,
     expected: str | None = None,
     index: Callable[[], MovableFiles] | None = None,
+    in_maintenance: bool = False,
     progress: Callable[[Action], None] = lambda action: None,
 ) -> PlanDocument:
     """Observe a site, decide, and with ``applying`` carry the plan out.
@@ -77,6 +78,8 @@ def visit(
         `Plan.id` that a person has seen: another plan is not applied.
     index
         With ``migrate``: reads the files of a purge's index.
+    in_maintenance
+        Whether a maintenance holds nothing, whatever the site file says.
 
     Raises
     ------
@@ -86,6 +89,8 @@ def visit(
         The site cannot be opened, or the store or journal cannot be used.
     """
     site = acting_site(where)
+    if in_maintenance:
+        site = replace(site, policies=replace(site.policies, in_maintenance=True))
     with open_store(store_url, site, create=True) as store:
         know_site(store, site)
         place = ActingPlace(site, store, clock_of(site))

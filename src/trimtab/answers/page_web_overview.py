@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         TargetOverview,
     )
     from trimtab.explain.status import StatusDocument
+    from trimtab.probe.page_maintenance import MaintenanceDocument
+    from trimtab.watch.silence import SilencesDocument
 
 router = APIRouter(include_in_schema=False)
 api_router = APIRouter(prefix=PREFIX)
@@ -80,12 +82,32 @@ def overview_page(request: Request, desk: DeskOf, site: str) -> Response:
         "overview",
         "overview.html.j2",
         present=present,
+        held=_held(desk, site),
         answer=of_record.answer,
         tone=of_record.tone,
         ages=_ages(of_record, present),
         record=Markup(of_record.record),
         trims=_trim_ages(of_record, present.at),
     )
+
+
+def _held(desk: Desk, site: str) -> list[tuple[str, str]]:
+    """Return what holds alerts and judgement back now: windows and silences, with their ends."""
+    from trimtab.watch.silence import held_since
+
+    now = desk.now(site)
+    held = held_since(desk.store, site, now)
+    named = [
+        (f"in maintenance until {minute_text(window.end)}",
+         f"{window.why} ({', '.join(window.targets) or 'all'}; {window.source})")
+        for window in held.windows
+        if window.holds(now)
+    ]  # fmt: skip
+    return named + [
+        (f"{silence.alert} silenced until {minute_text(silence.until)}",
+         f"{silence.why} ({', '.join(silence.targets) or 'all'}; {silence.who})")
+        for silence in held.silent_at(now)
+    ]  # fmt: skip
 
 
 def present_now(desk: Desk, site: str) -> Present:
@@ -278,6 +300,24 @@ def overview(desk: DeskOf, site: str) -> Overview:
     from trimtab.answers.site_overview import overview as at_one_glance
 
     return at_one_glance(glance_at(desk, site), present_now(desk, site))
+
+
+@document(api_router, "maintenance")
+def maintenance(desk: DeskOf, site: str) -> MaintenanceDocument:
+    """Return what `trimtab maintenance SITE --json` prints."""
+    from trimtab.probe.page_maintenance import maintenance_of
+
+    return maintenance_of(desk.store, desk.place(site))
+
+
+@document(api_router, "silences")
+def silences(desk: DeskOf, site: str) -> SilencesDocument:
+    """Return what `trimtab silence SITE --json` prints."""
+    from trimtab.watch.silence import SilencesDocument, held_since
+
+    now = desk.now(site)
+    holding = held_since(desk.store, site, now).silent_at(now)
+    return SilencesDocument(str(desk.store.location), site, holding)
 
 
 @document(api_router, "status", is_kept=True)

@@ -30,6 +30,20 @@ class EventKind(StrEnum):
     CAPACITY_ADDED = "capacity-added"
     LAUNCH_FAILURE = "launch-failure"
     NOTE = "note"
+    MAINTENANCE = "maintenance"
+    """A planned window, `trimtab.base.maintenance_window`."""
+    MAINTENANCE_ENDED = "maintenance-ended"
+    """A window ended early; the detail is its id."""
+    SERVER_MESSAGE = "server-message"
+    """Messages of a kernel log."""
+
+
+MADE: Final = frozenset(
+    {EventKind.MAINTENANCE, EventKind.MAINTENANCE_ENDED, EventKind.SERVER_MESSAGE}
+)
+"""Kinds that have a command or a program of their own: there are many, or they silence alerts."""
+WRITTEN: Final = tuple(kind for kind in EventKind if kind not in MADE)
+"""Kinds of entries of the log book as people write them."""
 
 
 @dataclass(frozen=True, slots=True)

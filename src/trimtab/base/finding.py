@@ -129,6 +129,8 @@ class Phase(StrEnum):
     NOTED = "noted"
     """Recorded in the ledger and not sent."""
     TEST = "test"
+    SILENCED = "silenced"
+    """A person wants to hear nothing of an alert until a time; recorded and not sent."""
 
 
 class DeliveryState(StrEnum):

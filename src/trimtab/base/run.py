@@ -363,6 +363,10 @@ class Run:
         return {target: median(target_values) for target, target_values in values.items()}
 
 
+PERF_KIND: Final = "perf"
+JOBS_KIND: Final = "slurm-accounting"
+EXPLAINING: Final = frozenset({PERF_KIND, JOBS_KIND})
+"""Kinds of runs without a figure of the file system: they explain others."""
 ASKED = "spec"
 """Key of `Run.parameters` that holds the request (a `ProbeSpec` as plain values)."""
 

@@ -17,6 +17,7 @@ from trimtab.base.filesystem import DRIVERS
 from trimtab.base.name_set import fold_nodes, fold_targets, unfold_nodes, unfold_targets
 from trimtab.base.schedule import find_zone
 from trimtab.base.site_hardware import Hardware
+from trimtab.base.site_maintenance import SiteMaintenance
 from trimtab.base.site_policy import Alerts, MetricsExport, Policies, Webhook
 from trimtab.base.toml_kind import (
     DURATION,
@@ -538,6 +539,9 @@ class Site:
         "webhook",
         "Alerts over HTTP: to a chat, Alertmanager or the site's own.",
         named=True,
+    )
+    maintenance: tuple[SiteMaintenance, ...] = tables(
+        SiteMaintenance, "maintenance", "A planned downtime that comes again.", named=True
     )
     metrics: MetricsExport = table(MetricsExport, "The watch's metrics, for Prometheus.")
     dask: SiteDask = table(SiteDask, "Where --dask is not given: whose workers do the work.")

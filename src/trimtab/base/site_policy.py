@@ -275,6 +275,7 @@ class Policies:
     balance: BalancePolicy = table(BalancePolicy, "When full targets are closed to new files.")
     purge: PurgePlanPolicy = table(PurgePlanPolicy, "When purge plans are made and published.")
     schedule: str = key(SCHEDULE, "When the watch applies the armed ones.", "every 15m")
+    in_maintenance: bool = key(SWITCH, "Change things and purge in a maintenance too.", False)
     most_per_hour: int = key(whole(1, 1_000_000), "Maximum number of changes per hour.", 1000)
     stale_s: float = key(DURATION, "Maximum age of telemetry for a change.", 600.0)
 

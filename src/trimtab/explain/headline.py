@@ -21,12 +21,13 @@ from trimtab.base.error import shell_text, visible
 from trimtab.base.finding import Finding, Fix, Seen, Severity
 from trimtab.base.incident import NOTABLE, IncidentState
 from trimtab.base.series import ChangeStatus, LevelNow
-from trimtab.base.text import joined_sentences, key_label, series_label
+from trimtab.base.text import joined_sentences, key_label, local_moment, series_label
 from trimtab.base.toml_problem import NAME
 from trimtab.base.units import format_percent, plural, whole_second
 from trimtab.base.verdict import VerdictStatus
 from trimtab.explain.status import SiteStanding
 from trimtab.explain.trouble import state_findings
+from trimtab.judge.comparison_result import Change
 from trimtab.judge.series_level import (
     DIRECTION_UNKNOWN,
     NOTABLE_SIZE,
@@ -252,13 +253,38 @@ def headline(*standings: SiteStanding) -> str:
     verdicts = [verdict for standing in standings for verdict in standing.verdicts or ()]
     looked_at = any(standing.verdicts is not None for standing in standings)
     suspects = sum(standing.suspects for standing in standings)
+    several = len(standings) > 1
+    after = [_after_text(standing, several=several) for standing in standings]
     return joined_sentences(
-        *(_worst(grave, several=len(standings) > 1) if grave else _calm(standings, matters)),
+        *(_maintenance_text(standing, several=several) for standing in standings),
+        *(() if grave else after),
+        *(_worst(grave, several=several) if grave else _calm(standings, matters)),
         _series_text(series, grave[: 1 + _BESIDE]),
         _goal_text(verdicts),
         f"{plural(suspects, 'suspected change')}" if suspects and not series else "",
+        *(after if grave else ()),
         "No run can be judged yet" if looked_at and not verdicts else "",
     )
+
+
+def _maintenance_text(standing: SiteStanding, *, several: bool) -> str:
+    """Return that a site is in maintenance; empty if it is not."""
+    window = standing.maintenance
+    if window is None:
+        return ""
+    of = f"{visible(standing.site)} is in" if several else "In"
+    return f"{of} maintenance until {local_moment(window.end)} ({visible(window.why)})"
+
+
+def _after_text(standing: SiteStanding, *, several: bool) -> str:
+    """Return what differs since the last maintenance that changed something; empty if none did."""
+    if not standing.after:
+        return ""
+    last = max(each.until for each in standing.after)
+    worst, *others = (each for each in standing.after if each.until == last)
+    of = f"{visible(standing.site)}, since" if several else "Since"
+    more = f"; and {len(others)} more" if others else ""
+    return f"{of} the maintenance of {worst.until:%-d %B}: {worst}{more}"
 
 
 def targets_headline(standing: SiteStanding) -> str:
@@ -418,7 +444,8 @@ def tone_of(standing: SiteStanding) -> Tone:
     if worst is not None:
         is_grave = worst.severity is Severity.CRITICAL or worst.id in _GOING_ON
         return "critical" if is_grave else "warning"
-    if VerdictStatus.MISSED in goals:
+    slower = any(each.change is Change.WORSE for each in standing.after)
+    if VerdictStatus.MISSED in goals or slower:
         return "warning"
     return "healthy" if VerdictStatus.MET in goals else "unclear"
 

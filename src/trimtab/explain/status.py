@@ -9,10 +9,12 @@ from typing import Final
 
 from trimtab.base.encode import shape
 from trimtab.base.finding import Finding, Severity
+from trimtab.base.maintenance_window import MaintenanceWindow
 from trimtab.base.run import Run
 from trimtab.base.series import ChangePoint, LevelNow, SeriesJudgement
 from trimtab.base.snapshot import HostSnapshot, Snapshot, TargetSnapshot
 from trimtab.base.verdict import Trend, Verdict
+from trimtab.judge.after_maintenance import AfterMaintenance
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,6 +467,10 @@ class SiteStanding:
         Whether incidents were ever searched for; ``None``: a file, which has none.
     where
         How commands name the site; empty: by its name; ``None``: it has no site file.
+    maintenance
+        The window that the site is in.
+    after
+        What is different since a maintenance, the worst first.
     """
 
     site: str
@@ -477,3 +483,5 @@ class SiteStanding:
     purging: tuple[PurgeTrouble, ...] = ()
     searched: bool | None = None
     where: str | None = ""
+    maintenance: MaintenanceWindow | None = None
+    after: tuple[AfterMaintenance, ...] = ()

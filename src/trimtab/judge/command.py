@@ -100,7 +100,7 @@ def _of_site(
     where: str, settings: dict[str, Any], stack: ExitStack, report: str | None
 ) -> tuple[Any, SiteStanding | None]:
     from trimtab.probe.site_judgement import JudgeTerms, judge_site
-    from trimtab.probe.site_standing import standing_of
+    from trimtab.probe.site_standing import at_present, standing_of
     from trimtab.show.screen_document import progress_bar
     from trimtab.site.place import opened
     from trimtab.store.kept import compared_afresh
@@ -118,10 +118,9 @@ def _of_site(
         judged = judge_site(record.store, record.place, terms, progress=progress)
         if command_options.wants_json() and report is None and not afresh:
             return judged, None  # of which only a page begins with it
-        until = record.place.moment(terms.until)
-        return judged, standing_of(
-            record.store, record.place, judgement=judged.judgement, until=until
-        )
+        store, place, until = record.store, record.place, record.place.moment(terms.until)
+        standing = standing_of(store, place, judgement=judged.judgement, until=until)
+        return judged, standing if until else at_present(store, place, standing)
 
 
 def _of_file(file: str, settings: dict[str, Any]) -> Any:

@@ -20,7 +20,7 @@ from trimtab.base.code_version import __version__
 from trimtab.base.failure import failure_of
 from trimtab.base.incident import Assessment, Explanation, Incident, IncidentState
 from trimtab.base.plain import as_dict, as_list, as_number, time_since_1970
-from trimtab.base.run import ASKED, Run, RunStatus, Sample
+from trimtab.base.run import ASKED, EXPLAINING, JOBS_KIND, PERF_KIND, Run, RunStatus, Sample
 from trimtab.explain.context import (
     JOBS,
     LONGEST_STEP,
@@ -281,12 +281,6 @@ def _at_its_ends(known: Known) -> Known:
         surveys=known.surveys.filter((pl.col("at") <= first) | (pl.col("at") >= last)),
         runs=tuple(run for run in known.runs if run.at <= first or run.at >= last),
     )
-
-
-PERF_KIND: Final = "perf"
-JOBS_KIND: Final = "slurm-accounting"
-EXPLAINING: Final = frozenset({PERF_KIND, JOBS_KIND})
-"""Kinds without a figure of the file system: they explain runs."""
 
 
 def run_fact(run: Run, series: str) -> RunFact | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.base.code_version import __version__
 from trimtab.base.encode import Problem
-from trimtab.base.error import Interrupted, RefusedError, TrimtabError, UsageError
+from trimtab.base.error import Interrupted, RefusedError, TrimtabError, UsageError, visible
 from trimtab.base.event import Event, EventKind, identifier_of, new_identifier
 from trimtab.base.interruption import shielded
 from trimtab.base.plain import as_list
@@ -23,6 +23,7 @@ from trimtab.base.snapshot import NotAvailable
 from trimtab.base.toml_problem import did_you_mean
 from trimtab.base.verdict import Comparison, HistoryPoint, Verdict
 from trimtab.judge.run_verdict import comparisons, verdicts
+from trimtab.probe.maintenance import window_of
 from trimtab.probe.probe import ProbeRunner, Progress, RunContext
 from trimtab.reach.driver_protocol import Driver
 
@@ -208,7 +209,10 @@ def probe_now(
     notes += _snapshot(site, store, driver, clock)
     judged: tuple[Verdict, ...] = ()
     compared: tuple[Comparison, ...] = ()
-    if run.at is not None:
+    window = window_of(store, run)
+    if window is not None:
+        notes.append(f"kept and not judged: in maintenance, {visible(window.why)}")
+    elif run.at is not None:
         history = _history(store, site, run)
         judged = verdicts(run, history, goal=site.limits.cov)
         compared = comparisons(run, history)

@@ -379,9 +379,13 @@ def _set_apart(judgement: SeriesJudgement, requested: Mapping[str, object]) -> S
 
 
 def _due(store: Store, site: str, series: Series) -> tuple[datetime, ...] | None:
-    """Return when runs of a probe were due, as the watch recorded; ``None`` if it did not watch."""
+    """Return when runs of a probe were due, as the watch recorded; ``None`` if it did not watch.
+
+    In a maintenance window none is missed.
+    """
     slots = store.slots(site, item=PROBE_PREFIX + series.probe)
-    return tuple(slot.due_at for slot in slots) or None
+    windows, due = store.windows(site), [slot.due_at for slot in slots]
+    return tuple(at for at in due if not any(each.holds(at) for each in windows)) or None
 
 
 def _invalid(left: Sequence[LeftOut]) -> tuple[InvalidRun, ...]:

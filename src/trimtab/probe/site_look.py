@@ -16,7 +16,7 @@ from trimtab.base.toml_problem import did_you_mean
 from trimtab.explain.headline import site_troubles
 from trimtab.explain.status import HostState, SiteStanding, SiteState, TargetState, Trouble
 from trimtab.explain.trouble import site_state
-from trimtab.probe.site_standing import standing_of
+from trimtab.probe.site_standing import at_present, standing_of
 from trimtab.site.lookup import (
     know_site,
     nothing_kept,
@@ -50,7 +50,8 @@ def look(site: Site, driver: Driver, store_url: str | None = None) -> SiteStandi
         if nothing_kept(store_url) is not None:
             return SiteStanding(site.name, state, where=where_of(site))
         with open_store(store_url) as store:
-            return standing_of(store, Place(site.name, site), snapshot=snapshot)
+            place = Place(site.name, site)
+            return at_present(store, place, standing_of(store, place, snapshot=snapshot))
     except TrimtabError as error:
         text = f"slow targets and incidents are not known: {error.message}"
         unread = HostState("store", "store", (Trouble("surveys-unread", Severity.INFO, text),))

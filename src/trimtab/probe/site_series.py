@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import Message, UsageError, shell_text, visible
+from trimtab.base.maintenance_window import IN_MAINTENANCE
 from trimtab.base.run import ASKED, METRIC_UNITS, Run, grouped, higher_is_better
 from trimtab.base.series import RUNS_LEFT_OUT, SeriesKey
 from trimtab.base.text import levels_text
@@ -221,6 +222,7 @@ def _left_out(look: Keeping, probe: str, comparabilities: Sequence[str]) -> dict
 
 
 _LEFT_OUT: Final = {
+    IN_MAINTENANCE: "in a maintenance",
     "stored-twice": "stored twice, which count once",
     "no-time": "without a time (import their files again, with --timezone or --at)",
     "only-summaries": "with summaries alone (for several iterations run mdtest with -v)",

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Final
 from trimtab.base.error import Message, TrimtabError
 from trimtab.base.event import EventKind
 from trimtab.base.incident import GOING_ON, Explanation, series_of_incident
+from trimtab.base.maintenance_window import inside
 from trimtab.base.schedule import PURGE_PLAN
 from trimtab.base.site import Site
 from trimtab.base.text import key_label
 from trimtab.explain.status import IncidentStatus, PlanSlot, PurgeTrouble, SiteStanding
 from trimtab.explain.trouble import REMEMBERED, purge_troubles, site_state
+from trimtab.probe.maintenance import changed_since
 from trimtab.probe.site_status import incident_status, slow_targets, status_of
-from trimtab.site.lookup import site_named, where_of
+from trimtab.site.lookup import clock_of, site_named, where_of
 from trimtab.site.place import Place
 from trimtab.store.kept import keeping, value_of
 from trimtab.store.slot import SlotState
@@ -74,6 +76,7 @@ def standing_of(
     return SiteStanding(
         name, state, incidents, slow, series, verdicts,
         purging=purging_of(store, name, now, until=until), searched=searched, where=where,
+        after=() if until else changed_since(store, place),
     )  # fmt: skip
 
 
@@ -164,7 +167,8 @@ def whole_standing(
     )
     if explanations is None:
         return with_series(_brief_standing(store, place), status)
-    return with_series(standing_of(store, place, explanations=explanations), status)
+    standing = standing_of(store, place, explanations=explanations)
+    return with_series(at_present(store, place, standing), status)
 
 
 def _brief_standing(store: Store, place: Place) -> SiteStanding:
@@ -180,7 +184,16 @@ def _brief_standing(store: Store, place: Place) -> SiteStanding:
         return replace(standing, state=state)
 
     with keeping(store, place.name) as look:
-        return look.remembered("standing", SiteStanding, rests_on, make)
+        return at_present(store, place, look.remembered("standing", SiteStanding, rests_on, make))
+
+
+def at_present(store: Store, place: Place, standing: SiteStanding) -> SiteStanding:
+    """Return a standing with the maintenance that goes on by the site's clock.
+
+    That begins and ends with the clock and not with the record: what is stored does not have it.
+    """
+    now = clock_of(place.site)()
+    return replace(standing, maintenance=inside(store.windows(place.name, since=now), now))
 
 
 def _as_kept(explanation: Explanation) -> IncidentStatus:

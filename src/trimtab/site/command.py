@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab.base.event import EventKind
+from trimtab.base.event import WRITTEN
 from trimtab.base.text import local_moment, local_times
 from trimtab.base.units import plural
 from trimtab.show import command_options
@@ -35,7 +35,7 @@ def event_command() -> None:
 @command_options.store
 @click.option(
     "--kind",
-    type=click.Choice([kind.value for kind in EventKind]),
+    type=click.Choice([kind.value for kind in WRITTEN]),
     required=True,
     help="Kind of event.",
 )

@@ -192,6 +192,7 @@ def _names(site: Site) -> Iterator[Problem]:
     named: list[tuple[tuple[str, ...], str]] = [(("site", "name"), site.name)]
     named += [(("probe", probe.name), probe.name) for probe in site.probes]
     named += [(("launcher", launcher.name), launcher.name) for launcher in site.launchers]
+    named += [(("maintenance", planned.name), planned.name) for planned in site.maintenance]
     for location, name in named:
         yield from name_problems(name, location)
 

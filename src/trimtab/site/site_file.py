@@ -215,13 +215,15 @@ def site_text(site: Site, *, remarks: Sequence[str] = (), comments: Comments | N
         UTF-8.
     """
     writer = Writer(SCHEMA, skip=_is_skipped, comments=comments)
-    probes, launchers, webhooks = map(SCHEMA.group, ("probe", "launcher", "webhook"))
+    names = ("probe", "launcher", "webhook", "maintenance")
+    probes, launchers, webhooks, maintenance = map(SCHEMA.group, names)
     tables = [
         _head(site, remarks),
         *writer.tables(site),
         *writer.items(probes, site.probes),
         *writer.items(launchers, site.launchers),
         *writer.items(webhooks, site.webhooks),
+        *writer.items(maintenance, site.maintenance),
     ]
     if not site.probes:
         tables += writer.items(probes, [SiteProbe("hourly", schedule="every 1h")], hidden=True)

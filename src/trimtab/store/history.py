@@ -21,12 +21,12 @@ from sqlalchemy import (
     type_coerce,
 )
 
+from trimtab.base.maintenance_window import IN_MAINTENANCE
 from trimtab.base.run import ASKED, METRIC_UNITS, Run, RunStatus
 from trimtab.base.verdict import HistoryPoint
 from trimtab.store import checksum, schema, snapshot_record
 from trimtab.store.checksum import of_runs
 from trimtab.store.connection import (
-    Connections,
     between,
     of_site,
     row_of,
@@ -37,6 +37,13 @@ from trimtab.store.connection import (
 )
 from trimtab.store.kept import Judged, KeptIncident, LeftOut, Series, value_of
 from trimtab.store.kept_period import Period, RunPoint, bounds_of
+from trimtab.store.planned_window import (
+    PlannedRecords,
+    counted_figures,
+    literals,
+    not_counted,
+    runs_in_windows,
+)
 from trimtab.store.repeated_run import RepeatedRun, repeated_runs
 from trimtab.store.snapshot_record import SnapshotRecords, base_of
 
@@ -49,7 +56,7 @@ JUDGED = (RunStatus.OK, RunStatus.PARTIAL, RunStatus.UNFINISHED)
 """A run that failed, never started or did something else says nothing about the file system."""
 
 
-class HistoryRecords(Connections):
+class HistoryRecords(PlannedRecords):
     """The part of the store that judging reads."""
 
     def series(self, site: str | None = None) -> tuple[Series, ...]:
@@ -79,7 +86,8 @@ class HistoryRecords(Connections):
 
         ``failed``: or it did something else; ``no-time``; ``not-believed``: its figures;
         ``only-summaries``: means of repetitions without the repetitions; ``stored-twice``: the same
-        result is stored under another id. Runs without samples explain others, and are not counted.
+        result is stored under another id; `IN_MAINTENANCE`. Runs without samples explain others,
+        and are not counted.
         """
         run, sample = schema.run.c, schema.sample.c
         of_run = select(sample.run).where(sample.run == run.number)
@@ -99,9 +107,15 @@ class HistoryRecords(Connections):
         with self._reading() as connection:
             records = connection.execute(query, execution_options=of_runs(runs))
             counts = {name: count for name, count in records if name is not None}
-            repeated = repeated_runs(connection, site, probe=probe).values()
-        twice = sum(each.status in {status.value for status in JUDGED} for each in repeated)
-        return counts | ({"stored-twice": twice} if twice else {})
+            repeated = repeated_runs(connection, site, probe=probe)
+            rows = {row.number: row for _, row in runs_in_windows(connection, site, probe=probe)}
+        more = {
+            "stored-twice": repeated.values(),
+            IN_MAINTENANCE: [row for number, row in rows.items() if number not in repeated],
+        }
+        judged = {status.value for status in JUDGED}
+        totals = {why: sum(row.status in judged for row in left) for why, left in more.items()}
+        return counts | {why: count for why, count in totals.items() if count}
 
     def repeated(
         self, site: str, *, since: datetime | None = None, until: datetime | None = None
@@ -147,18 +161,20 @@ class HistoryRecords(Connections):
         query = _of_sites(select(run.number, run.id, run.at, run.status), within)
         with self._reading() as connection:
             runs = connection.execute(query.order_by(run.at, run.number)).all()
-            repeated = repeated_runs(
-                connection, site, comparability=comparability, since=since, until=until
-            )
+            left = not_counted(
+                connection, site, comparability=comparability, target=target,
+                since=since, until=until,
+            )  # fmt: skip
             medians = _medians(connection, within, metric=metric, target=target)
-            names = {name for entry in medians.values() for name in entry}
+            names = {name for each, of in medians.items() if each not in left for name in of}
             if any(entry.status == RunStatus.UNFINISHED for entry in runs):
-                names |= _metrics(connection, of_series, metric=metric, target=target)
+                counted = [*of_series, run.number.not_in(literals(left))]
+                names |= _metrics(connection, counted, metric=metric, target=target)
         return _points(
             (
                 (id_, at, status == RunStatus.UNFINISHED, medians.get(number, {}))
                 for number, id_, at, status in runs
-                if number not in repeated
+                if number not in left
             ),
             names,
         )
@@ -176,14 +192,14 @@ class HistoryRecords(Connections):
         with self._reading() as connection:
             runs = connection.execute(query.order_by(run.at, run.number)).all()
             # A result that is stored twice has the same begin, so both are in this period.
-            repeated = repeated_runs(
+            left = not_counted(
                 connection, site, comparability=comparability, since=begin, until=end
             )
             medians = _medians(connection, within, metric=None, target=None)
         return tuple(
             (id_, at_us, status == RunStatus.UNFINISHED, medians.get(number, {}))
             for number, id_, at_us, status in runs
-            if number not in repeated
+            if number not in left
         )
 
     def joined_history(
@@ -417,10 +433,7 @@ class ExplainingRecords(SnapshotRecords):
                 between(query, run.at, since, until),
                 execution_options=checksum.of_runs(between(runs, run.at, since, until)),
             ).all()
-            repeated = repeated_runs(connection, site, since=since, until=until)
-        if repeated:
-            names = {each.id for each in repeated.values()}
-            records = [record for record in records if record[1] not in names]
+            records = counted_figures(connection, site, records, since, until)
         return snapshot_record.survey_frame(records)
 
     def last_survey(self, site: str) -> tuple[tuple[datetime, str, str, float], ...]:
@@ -438,6 +451,8 @@ class ExplainingRecords(SnapshotRecords):
         )
         values_of: dict[tuple[str, str], list[float]] = {}
         with self._reading() as connection:
+            inside = {row.number for _, row in runs_in_windows(connection, site)}
+            newest = newest.where(run.number.not_in(literals(inside)))
             row = connection.execute(newest, execution_options=checksum.UNCHECKED).one_or_none()
             # A later run may have lost what it measured: those are checked, else all.
             suspects = of_site(select(run.number), schema.run, site)
@@ -489,8 +504,8 @@ class ExplainingRecords(SnapshotRecords):
         query = between(query, run.at, since, until).order_by(run.at, run.number)
         with self._reading() as connection:
             wanted = connection.execute(query)
-            repeated = repeated_runs(connection, site, since=since, until=until)
-            numbers = [number for number in wanted.scalars() if number not in repeated]
+            left = not_counted(connection, site, since=since, until=until)
+            numbers = [number for number in wanted.scalars() if number not in left]
             for start in range(0, len(numbers), _AT_ONCE):
                 some = numbers[start : start + _AT_ONCE]
                 part = runs_query().where(run.number.in_(some)).order_by(run.at, run.number)
@@ -499,7 +514,10 @@ class ExplainingRecords(SnapshotRecords):
                     yield to_run(row, samples.get(row.number, ()), ()), row.comparability
 
     def left_out(self, site: str, comparability: str) -> tuple[LeftOut, ...]:
-        """Return the runs of a series that are not judged, by time: failed, absent, another job."""
+        """Return the runs of a series that are not judged, by time: failed, absent, another job.
+
+        A run in a maintenance window is none of them: there it may fail.
+        """
         run = schema.run.c
         query = (
             of_site(select(run.number, run.id, run.at, run.status, run.problem), schema.run, site)
@@ -509,11 +527,11 @@ class ExplainingRecords(SnapshotRecords):
         )
         with self._reading() as connection:
             records = connection.execute(query).all()
-            repeated = repeated_runs(connection, site, comparability=comparability)
+            left = not_counted(connection, site, comparability=comparability)
         return tuple(
             LeftOut(record.id, record.at, RunStatus(record.status), record.problem or record.status)
             for record in records
-            if record.number not in repeated
+            if record.number not in left
         )
 
     def keep_incidents(

@@ -40,7 +40,8 @@ class Sums:
     Attributes
     ----------
     runs
-        Sums of runs with their samples, by comparability.
+        Sums of runs with their samples, by comparability; the windows of maintenance belong to
+        those and to slots.
     slots
         Sums by item.
     tables

@@ -219,11 +219,18 @@ class AlertRecords(Connections):
             return stored is not None
 
     def alerts(
-        self, site: str, *, since: datetime | None = None, until: datetime | None = None
+        self,
+        site: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        phase: Phase | None = None,
     ) -> tuple[Alert, ...]:
-        """Return the alerts of a site in the order in which they were decided."""
+        """Return the alerts of a site, or those of one phase, in the order of their decision."""
         table = schema.alert.c
         query = of_site(select(schema.alert), schema.alert, site).order_by(table.number)
+        if phase is not None:
+            query = query.where(table.phase == phase.value)
         with self._reading() as connection:
             records = connection.execute(between(query, table.at, since, until)).all()
         return tuple(_to_alert(row, site) for row in records)

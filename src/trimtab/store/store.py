@@ -32,7 +32,7 @@ from sqlalchemy.exc import IntegrityError
 
 from trimtab.base.action import INTERRUPTED
 from trimtab.base.error import UnreadableError, UsageError
-from trimtab.base.event import Event, EventKind
+from trimtab.base.event import MADE, Event, EventKind
 from trimtab.base.run import RawOutput, Run, grouped
 from trimtab.store import checksum, schema
 from trimtab.store.checksum import UNCHECKED
@@ -68,6 +68,7 @@ from trimtab.store.kept_period import Sum, Sums
 from trimtab.store.ledger import ActingRecords, AlertRecords
 from trimtab.store.location import Answers, locate
 from trimtab.store.maintenance import CopyRecords, Pruned, StoreCheck, check, prune_some
+from trimtab.store.planned_window import windows_unchecked, with_windows
 from trimtab.store.slot import WatchRecords
 
 
@@ -75,11 +76,12 @@ class DerivedRecords(Connections):
     """The part of the store that can be dropped: all of it is computed again."""
 
     def sums(self, site: str) -> Sums:
-        """Return sums of the checksums of a site's rows; no value is read, so none is checked."""
+        """Return sums of the checksums of a site's rows; runs and slots with their windows."""
         others = (schema.event, schema.incident, schema.action, schema.result, schema.alert)
         place = schema.site.c
         with self._reading() as connection:
             connection.execution_options(**UNCHECKED)
+            windows = windows_unchecked(connection, site)
             of_place = select(place.checksum).where(place.name == site)
             total = connection.execute(of_place).scalar()
             if total is None:
@@ -87,7 +89,8 @@ class DerivedRecords(Connections):
             tables = {each.name: dict(_summed(connection, each, site))[()] for each in others}
             tables["site"] = (1, int(total))
             run, slot, snapshot = schema.run, schema.slot, schema.snapshot
-            runs = dict(_summed(connection, run, site, run.c.comparability, period_of(run)))
+            by_period = _summed(connection, run, site, run.c.comparability, period_of(run))
+            runs = {key: with_windows(windows, of, key[1]) for key, of in by_period}
             slots = _summed(connection, slot, site, slot.c.item)
             snapshots = {
                 at: of for (at,), of in _summed(connection, snapshot, site, period_of(snapshot))
@@ -96,7 +99,7 @@ class DerivedRecords(Connections):
             of_series = grouped(runs, itemgetter(0)).items()
             return Sums(
                 {name: _total(runs[key] for key in keys) for name, keys in of_series},
-                {item: sum_ for (item,), sum_ in slots},
+                {item: with_windows(windows, of) for (item,), of in slots},
                 tables,
                 runs,
                 snapshots,
@@ -483,13 +486,16 @@ class Store(
         since: datetime | None = None,
         until: datetime | None = None,
         kinds: Collection[EventKind] = (),
+        made: bool = False,
     ) -> tuple[Event, ...]:
         """Return events that began within ``since`` and ``until``, the oldest first.
 
         Parameters
         ----------
         kinds
-            Only events of these kinds; empty: all.
+            Only events of these kinds; empty: all that people write.
+        made
+            Whether those of `trimtab.base.event.MADE` belong to all.
         """
         query = (
             select(schema.event, schema.site.c.name.label("site_name"))
@@ -500,6 +506,8 @@ class Store(
             query = query.where(schema.site.c.name == site)
         if kinds:
             query = query.where(schema.event.c.kind.in_([kind.value for kind in kinds]))
+        elif not made:
+            query = query.where(schema.event.c.kind.not_in([kind.value for kind in MADE]))
         with self._reading() as connection:
             records = connection.execute(between(query, schema.event.c.at, since, until)).all()
         return tuple(to_event(row) for row in records)

@@ -17,11 +17,14 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.base.finding import Alert, Phase, Severity
+from trimtab.base.run import grouped
 from trimtab.base.units import enumerated, plural
+from trimtab.judge.comparison_result import Change
 from trimtab.watch.alert_table import (
     ACTION_FAILED,
     APPROVAL_FORGED,
     INTEGRITY,
+    MAINTENANCE_OVER,
     NOTHING,
     OPEN,
     PURGE_FAILED,
@@ -222,6 +225,7 @@ def _time(snapshot: SnapshotView) -> str:
 _ACTION_PREFIX: Final = "action:"
 _PURGE: Final = "purge"
 _APPROVAL_PREFIX: Final = "approval:"
+_MAINTENANCE_PREFIX: Final = "maintenance:"
 
 
 def decide(observed: AlertView, sent: Sequence[Alert], now: datetime) -> list[Alert]:
@@ -241,6 +245,7 @@ def decide(observed: AlertView, sent: Sequence[Alert], now: datetime) -> list[Al
         *_actions(observed, draft),
         *_purges(observed, draft),
         *_forged(observed, draft),
+        *_after_maintenance(observed, draft),
         *_watched_again(draft),
     ]
     return sorted(alerts, key=lambda alert: alert.severity.rank)
@@ -346,6 +351,36 @@ def _forged(observed: AlertView, draft: AlertDraft) -> Iterator[Alert]:
                 "write the store",
                 facts={},
                 since=entry.at,
+            )
+
+
+def _after_maintenance(observed: AlertView, draft: AlertDraft) -> Iterator[Alert]:
+    """Yield an alert for each maintenance since which something is slower."""
+    slower = [each for each in observed.after if each.change is Change.WORSE]
+    by_window = grouped(slower, lambda each: _MAINTENANCE_PREFIX + each.window)
+    for name, (worst, *others) in by_window.items():
+        subject = draft.subject(name)
+        if subject.belief == NOTHING:
+            yield draft.alert(
+                subject,
+                MAINTENANCE_OVER,
+                Phase.OPENED,
+                Severity.WARNING,
+                title=f"since the maintenance of {worst.until:%-d %B} ({worst.why}): {worst}; "
+                f"next: trimtab maintenance {observed.site}",
+                facts={},
+                since=worst.until,
+                lines=tuple(map(str, others)),
+            )
+    for name, subject in draft.subjects.items():
+        if (
+            name.startswith(_MAINTENANCE_PREFIX)
+            and subject.belief == OPEN
+            and name not in by_window
+        ):
+            title = "what was slower since a maintenance is not, or a month has passed"
+            yield draft.alert(
+                subject, MAINTENANCE_OVER, Phase.CLOSED, Severity.WARNING, title=title, facts={}
             )
 
 

@@ -20,7 +20,10 @@ from trimtab.base.incident import GOING_ON
 from trimtab.base.site import Site
 from trimtab.explain.status import PurgeTrouble, Trouble
 from trimtab.explain.trouble import host_troubles, is_loss_confirmed, target_troubles
+from trimtab.judge.after_maintenance import AfterMaintenance
+from trimtab.probe.maintenance import changed_since
 from trimtab.probe.site_standing import purging_of
+from trimtab.site.place import Place
 from trimtab.store.kept import KeptIncident
 from trimtab.store.location import purge_place
 
@@ -35,6 +38,8 @@ ACTION_FAILED: Final = "action-failed"
 PURGE_FAILED: Final = "purge-failed"
 """A scheduled purge did not begin, did not end, or freed less than planned."""
 APPROVAL_FORGED: Final = "approval-forged"
+MAINTENANCE_OVER: Final = "maintenance-over"
+"""Something is slower since a maintenance."""
 WATCH_GONE: Final = "watch-gone"
 """Sent by `trimtab watch --check`, because a stopped watch cannot send it."""
 TEST: Final = "test"
@@ -106,6 +111,7 @@ NAMES: Final = (
     ACTION_FAILED,
     PURGE_FAILED,
     APPROVAL_FORGED,
+    MAINTENANCE_OVER,
     WATCH_GONE,
     *(state.name for state in STATES),
 )
@@ -142,9 +148,14 @@ class Subject:
 
 
 def subjects_of(sent: Iterable[Alert]) -> dict[str, Subject]:
-    """Return every subject of the ledger by name; ``sent`` is its rows, oldest first."""
+    """Return every subject of the ledger by name; ``sent`` is its rows, oldest first.
+
+    A silence is no subject: nothing is decided on it.
+    """
     subjects: dict[str, Subject] = {}
     for alert in sent:
+        if alert.phase is Phase.SILENCED:
+            continue
         known = subjects.get(alert.subject, Subject(alert.subject, {}))
         sent_at = known.sent_at if alert.phase is Phase.NOTED else alert.at
         # Earlier rows may be gone after their retention time, so each row counts those before it.
@@ -272,6 +283,8 @@ class AlertView:
         Problems of the scheduled purge.
     forged
         Log book entries that claim an admin's approval but lack a valid signature.
+    after
+        What is different since a maintenance.
     """
 
     site: str
@@ -283,6 +296,7 @@ class AlertView:
     actions: tuple[ActionView, ...] = field(default_factory=tuple)
     purging: tuple[PurgeTrouble, ...] = ()
     forged: tuple[Event, ...] = ()
+    after: tuple[AfterMaintenance, ...] = ()
 
 
 RECENT: Final = timedelta(days=30)
@@ -331,6 +345,7 @@ def observe(
         actions=_failed(store.actions(site.name, since=now - _DAY)),
         purging=purging_of(store, site.name, now),
         forged=_forged(store.events(site=site.name, since=now - RECENT)),
+        after=changed_since(store, Place(site.name, site)),
     )
 
 

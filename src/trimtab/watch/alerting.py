@@ -32,6 +32,7 @@ from trimtab.watch.metrics import ReceiverNow
 from trimtab.watch.payload import HOUR, Parcel, parcels
 from trimtab.watch.receiver import Receiver, receivers_of
 from trimtab.watch.service import configured, fields
+from trimtab.watch.silence import Held, held_since, over_unheard
 
 if TYPE_CHECKING:
     from trimtab.store.slot import Slot
@@ -51,8 +52,31 @@ KEPT: Final = timedelta(days=7)
 """Alerts that could not be delivered for so long are dropped; `trimtab alerts` still lists them."""
 MOST: Final = 500
 """Maximum of waiting alerts; beyond it, the oldest that are not critical are dropped."""
+_HELD_AGAIN: Final = timedelta(seconds=30)
+"""How often windows and silences are read, which other processes write."""
 ATTEMPTS: Final = 3
 """Attempts for a message that its receiver says it will never take."""
+
+
+@dataclass(slots=True)
+class Holding:
+    """Reads what holds alerts of a site back; while the store cannot be read, as it was."""
+
+    site: str
+    store: Store
+    _known: Held = field(default_factory=Held)
+    _read_at: datetime | None = None
+
+    def at(self, now: datetime) -> Held:
+        """Return the windows and silences of the last weeks."""
+        if self._read_at is None or not timedelta() <= now - self._read_at < _HELD_AGAIN:
+            with contextlib.suppress(TrimtabError):
+                self._known, self._read_at = held_since(self.store, self.site, now), now
+        return self._known
+
+    def in_maintenance(self, alert: Alert, moment: datetime) -> bool:
+        """Return whether an alert falls into a window."""
+        return self.at(moment).in_maintenance(alert, moment) is not None
 
 
 @dataclass(slots=True)
@@ -81,6 +105,12 @@ class Courier:
     _refusals: dict[str, int] = field(default_factory=dict)
     _repeated_at: datetime | None = None
     _repeat_problem: str | None = None
+    holding: Holding = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Tell the receiver what is in maintenance."""
+        self.holding = Holding(self.site.name, self.store)
+        self.receiver.in_maintenance = self.holding.in_maintenance
 
     def remember(self, alerts: tuple[Alert, ...]) -> None:
         """Take this receiver's deliveries from the ledger, waiting and delivered."""
@@ -120,6 +150,7 @@ class Courier:
             self._repeat(now)
         for alert, delivery in list(self._unmarked.items()):
             self._mark(alert, delivery)
+        self._drop_unheard(now)
         self._drop_old(now)
         if self.not_before is not None and now < self.not_before:
             return
@@ -162,15 +193,25 @@ class Courier:
 
     def _parcels(self, now: datetime) -> list[Parcel]:
         self._sent_at = [at for at in self._sent_at if now - at < HOUR]
-        alerts = self.site.alerts
+        waiting = self.waiting()
+        if not waiting:
+            return []
+        alerts, held, windows = self.site.alerts, self.holding.at(now), self._leaves_windows
+        free = [each for each in waiting if held.why(each, now, windows=windows) is None]
         return parcels(
-            self.waiting(),
+            free,
             self._sent_at,
             now,
             per_hour=alerts.per_hour,
             quiet=alerts.quiet,
             timezone=self.site.timezone,
+            late={each.id for each in free if held.why(each, each.at, windows=windows)},
         )
+
+    @property
+    def _leaves_windows(self) -> bool:
+        """Whether alerts wait for the end of a window here, and not at the receiver."""
+        return not self.receiver.labels_maintenance
 
     def _deliver(self, parcel: Parcel) -> bool:
         try:
@@ -212,11 +253,24 @@ class Courier:
         self.log.warning("alert not delivered", extra=extra)
         return False
 
-    def _drop_old(self, now: datetime) -> None:
-        for alert in self.waiting():
-            if now - alert.at > KEPT:
-                self._end(alert, DeliveryState.DROPPED, now, self.problem or "too old")
+    def _drop_unheard(self, now: datetime) -> None:
+        """Drop what came and went while it was held back; `trimtab alerts` lists it."""
         waiting = self.waiting()
+        held = self.holding.at(now) if waiting else Held()
+        unheard = over_unheard(waiting, held, windows=self._leaves_windows)
+        for alert in waiting:
+            if alert.id in unheard:
+                self._end(alert, DeliveryState.DROPPED, now, f"over: {unheard[alert.id]}")
+
+    def _drop_old(self, now: datetime) -> None:
+        waiting = self.waiting()
+        held = self.holding.at(now) if waiting else Held()
+        windows = self._leaves_windows
+        waiting = [each for each in waiting if held.why(each, now, windows=windows) is None]
+        for alert in waiting:
+            if now - held.end(alert) > KEPT:
+                self._end(alert, DeliveryState.DROPPED, now, self.problem or "too old")
+        waiting = [alert for alert in waiting if alert.id in self._waiting]
         droppable = [alert for alert in waiting if alert.severity is not Severity.CRITICAL]
         for alert in droppable[: max(0, len(waiting) - MOST)]:
             self._end(alert, DeliveryState.DROPPED, now, "too many alerts waited")

@@ -187,3 +187,61 @@ def test(where: str | None) -> None:
         lambda: trial_document(site.name, tried),
         error=error if failed else None,
     )
+
+
+@click.command("silence")
+@click.argument("where", metavar="SITE")
+@click.argument("alert", required=False)
+@command_options.as_json
+@command_options.store
+@click.option("--until", metavar="TIME", help="When it ends by itself; at most 28 days away.")
+@click.option("--why", metavar="TEXT", help="The reason, which others see.")
+@click.option("--targets", metavar="SET", help="Only alerts about these: OST[0000-0003],MDT0000.")
+@click.option("--end", is_flag=True, help="End the silence of the alert now.")
+def silence_command(
+    where: str,
+    alert: str | None,
+    store_url: str | None,
+    *,
+    until: str | None,
+    why: str | None,
+    targets: str | None,
+    end: bool,
+) -> None:
+    """Hold back an alert: trimtab silence SITE target-degraded --until 2026-10-14 --why "ordered".
+
+    What is not over at the end is sent then. Bad checksums and forged approvals are never held
+    back. Without ALERT it lists the silences.
+    """
+    import getpass
+
+    from trimtab.base.error import UsageError
+    from trimtab.base.finding import Phase
+    from trimtab.base.name_set import unfold_targets
+    from trimtab.site.place import opened
+    from trimtab.watch.page import silences_document
+    from trimtab.watch.silence import SilencesDocument, ended, new_silence, row_of, silences_of
+
+    with opened(where, store_url) as record:
+        store, place, now = record.store, record.place, record.now
+        named = () if targets is None else unfold_targets(targets)
+        known = silences_of(store.alerts(place.name, phase=Phase.SILENCED))
+        if alert is not None:
+            last, who = place.moment(until, end=True), getpass.getuser()
+            if end:
+                silence = ended(known, alert, named, now=now)
+            elif last is None or why is None:
+                raise UsageError("a silence needs --until and --why", code="silence-without-reason")
+            else:
+                silence = new_silence(
+                    place.name, alert, now=now, until=last, who=who, why=why, targets=named
+                )
+            store.add_alert(row_of(silence))
+            known = silences_of(store.alerts(place.name, phase=Phase.SILENCED))
+        elif until or why or targets or end:
+            raise UsageError("name the alert: trimtab silence SITE ALERT", code="alert-unknown")
+    holding = tuple(silence for silence in known if silence.until > now)
+    show_page(
+        lambda: SilencesDocument(record.location, place.name, holding),
+        lambda: silences_document(place.name, holding),
+    )

@@ -137,6 +137,8 @@ METRICS: Final = (
     Metric("trimtab_plans_waiting", "Plans that wait for approval.", (*_SITE, "policy")),
     Metric("trimtab_alerts_waiting", "Alerts not delivered yet.", (*_SITE, "receiver")),
     Metric("trimtab_alert_failures", "Attempts since the last delivery.", (*_SITE, "receiver")),
+    Metric("trimtab_in_maintenance", "Whether a maintenance of the site goes on, 1 or 0."),
+    Metric("trimtab_alerts_silenced", "Alerts that a person silenced for now."),
     Metric("trimtab_watch_slots", "Slots by state.", (*_SITE, "item", "state"), kind="counter"),
     Metric(
         "trimtab_watch_slot_lag_seconds",
@@ -205,6 +207,8 @@ class SiteNow:
         Target to its last trim.
     plans
         Policy to the number of plans that wait for approval.
+    in_maintenance, silenced
+        Whether a window of the whole site holds, and the number of silences that do.
     last_slots
         Last completed slot of each item.
     refreshed_s
@@ -224,6 +228,8 @@ class SiteNow:
     actions: Mapping[tuple[str, str, str | None], int] = field(default_factory=dict)
     plans: Mapping[str, int] = field(default_factory=dict)
     receivers: tuple[ReceiverNow, ...] = ()
+    in_maintenance: bool | None = None
+    silenced: int | None = None
     slots: Mapping[tuple[str, str], int] = field(default_factory=dict)
     last_slots: tuple[Slot, ...] = ()
     store_bytes: int | None = None
@@ -258,6 +264,10 @@ def samples(now: SiteNow) -> Iterator[MetricSample]:
     for receiver in now.receivers:
         yield MetricSample("trimtab_alerts_waiting", (receiver.name,), receiver.waiting)
         yield MetricSample("trimtab_alert_failures", (receiver.name,), receiver.failures)
+    if now.in_maintenance is not None:
+        yield MetricSample("trimtab_in_maintenance", (), float(now.in_maintenance))
+    if now.silenced is not None:
+        yield MetricSample("trimtab_alerts_silenced", (), now.silenced)
     yield from _watch(now)
 
 

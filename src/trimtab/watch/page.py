@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trimtab.act.page import plan_answer, plan_section
+from trimtab.base.error import visible
 from trimtab.base.finding import DeliveryState, Tone
 from trimtab.base.run import RunStatus
 from trimtab.base.text import local_moment, local_times
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from trimtab.explain.status import SiteStanding
     from trimtab.store.slot import Slot, WatchState
     from trimtab.watch.receiver import ReceiverRow
+    from trimtab.watch.silence import Silence
 
 
 _TONES: Final[dict[SlotState, Tone]] = {
@@ -187,6 +189,22 @@ def alerts_document(
         details=(_sent(standing.site, alerts),),
         more=(test,) if has_receivers else (),
     )
+
+
+def silences_document(site: str, silences: Sequence[Silence]) -> Document:
+    """Return the silences that hold now."""
+    ends = local_times([silence.until for silence in silences])
+    rows = (
+        row(silence.alert, end, ", ".join(silence.targets) or "all", silence.why, silence.who)
+        for silence, end in zip(silences, ends, strict=True)
+    )
+    columns = ("alert", "until", "targets", "why", "by")
+    first = (
+        f"{visible(site)}: {plural(len(silences), 'silence')}"
+        if silences
+        else (f"{visible(site)}: no alert is silenced.")
+    )
+    return Document(first, (Section(tables=(table(columns, rows, first=ALL),)),))
 
 
 def _sent(site: str, alerts: Sequence[Alert]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.headerregistry import Address
@@ -60,6 +60,7 @@ def parcels(
     per_hour: int,
     quiet: Window | None = None,
     timezone: str = "UTC",
+    late: Collection[str] = (),
 ) -> list[Parcel]:
     """Return the messages to send now, critical ones first; omitted alerts keep waiting.
 
@@ -72,14 +73,20 @@ def parcels(
         Oldest first.
     sent_at
         Times of the last messages to this receiver.
+    late
+        Ids of those that a window or silence held back until now: one message for all, at once if
+        one of them is critical.
     """
     urgent = [alert for alert in waiting if alert.severity is Severity.CRITICAL]
-    others = [alert for alert in waiting if alert.severity is not Severity.CRITICAL]
-    made = [_parcel([alert]) for alert in urgent]
+    made = [_parcel([alert]) for alert in urgent if alert.id not in late]
+    if any(alert.id in late for alert in urgent):
+        made.append(_parcel([alert for alert in waiting if alert.id in late]))
+    sent = {alert.id for parcel in made for alert in parcel.alerts}
+    others = [alert for alert in waiting if alert.id not in sent]
     room = per_hour - len(made) - sum(now - at < HOUR for at in sent_at)
     if not others or room <= 0 or is_quiet(now, quiet, timezone):
         return made
-    held = any(is_quiet(alert.at, quiet, timezone) for alert in others)
+    held = any(alert.id in late or is_quiet(alert.at, quiet, timezone) for alert in others)
     if len(others) > 1 and (held or len(others) >= DIGEST_FROM or len(others) > room):
         return [*made, _parcel(others)]
     return [*made, *(_parcel([alert]) for alert in others)]
@@ -233,9 +240,16 @@ def _entry(alert: Alert, runbook: str | None) -> dict[str, Any]:
     }
 
 
-def labels(alert: Alert) -> dict[str, str]:
-    """Return the labels that identify an alert to Alertmanager; none changes on a restart."""
-    return {
+def labels(alert: Alert, *, maintenance: bool = False) -> dict[str, str]:
+    """Return the labels that identify an alert to Alertmanager; none changes on a restart.
+
+    Parameters
+    ----------
+    maintenance
+        Whether it falls into a maintenance, by which Alertmanager can silence it.
+    """
+    more = {"maintenance": "true"} if maintenance else {}
+    return more | {
         "alertname": alert.name,
         "severity": alert.severity.value,
         "site": visible(alert.site),
@@ -252,17 +266,21 @@ def _annotations(alert: Alert, runbook: str | None) -> dict[str, str]:
     }
 
 
-def posted(alert: Alert, ends_at: datetime, runbook: str | None) -> dict[str, Any]:
+def posted(
+    alert: Alert, ends_at: datetime, runbook: str | None, *, maintenance: bool = False
+) -> dict[str, Any]:
     """Return an entry of the list that ``POST /api/v2/alerts`` of Alertmanager takes.
 
     Parameters
     ----------
     ends_at
         When the alert ends unless it is sent again before, or when it ended.
+    maintenance
+        As for `labels`.
     """
     page = link(alert, runbook)
     return {
-        "labels": labels(alert),
+        "labels": labels(alert, maintenance=maintenance),
         "annotations": _annotations(alert, runbook),
         "startsAt": min(alert.since or alert.at, ends_at).isoformat(),
         "endsAt": ends_at.isoformat(),

@@ -75,6 +75,11 @@ class Receiver(ABC):
     def remember(self, delivered: Iterable[Alert]) -> None:  # noqa: B027 (most keep nothing)
         """Restore the alerts given to this receiver, also by earlier processes, oldest first."""
 
+    in_maintenance: Callable[[Alert, datetime], object] | None = None
+    """Whether an alert falls into a maintenance at a moment; set by who delivers."""
+    labels_maintenance = False
+    """Whether it gets alerts of a maintenance at once, with a label by which it silences them."""
+
     @property
     def repeats(self) -> bool:
         """Whether it forgets alerts that are not repeated; then call `repeat` every minute."""
@@ -228,7 +233,12 @@ class AlertmanagerReceiver(WebhookReceiver):
 
     It ends an alert that is not repeated, and knows none after a restart. So open alerts are
     repeated, each time with an end that is `HOLD` away; closed ones are sent with their end.
+
+    A label says that a maintenance is going on, for its own silences. Labels identify an alert: at
+    begin and end of a window the alert with the other ones is not repeated any more, and ends.
     """
+
+    labels_maintenance = True
 
     def __init__(self, settings: Webhook, runbook: str | None) -> None:
         super().__init__(settings, runbook)
@@ -259,7 +269,7 @@ class AlertmanagerReceiver(WebhookReceiver):
     def repeat(self, now: datetime) -> None:
         """See `Receiver.repeat`."""
         firing = self._firing.values()
-        entries = [payload.posted(alert, now + HOLD, self._runbook) for alert in firing]
+        entries = [self._posted(alert, now + HOLD, now) for alert in firing]
         self._post(entries, now, {}, ALERTMANAGER_PATH)
 
     def _entries(
@@ -268,12 +278,16 @@ class AlertmanagerReceiver(WebhookReceiver):
         """Yield the entries to post for an alert; a new severity is a new alert to Alertmanager."""
         if alert.phase is Phase.CLOSED:
             known = alert if before is None else replace(alert, severity=before.severity)
-            yield payload.posted(known, alert.at, self._runbook)
+            yield self._posted(known, alert.at, now)
             return
         if before is not None and before.severity is not alert.severity:
-            yield payload.posted(before, now, self._runbook)
+            yield self._posted(before, now, now)
         hold = TEST_HOLD if alert.phase is Phase.TEST else HOLD
-        yield payload.posted(alert, now + hold, self._runbook)
+        yield self._posted(alert, now + hold, now)
+
+    def _posted(self, alert: Alert, ends_at: datetime, now: datetime) -> dict[str, Any]:
+        inside = self.in_maintenance is not None and bool(self.in_maintenance(alert, now))
+        return payload.posted(alert, ends_at, self._runbook, maintenance=inside)
 
 
 def _with(firing: dict[str, Alert], alert: Alert) -> dict[str, Alert]:

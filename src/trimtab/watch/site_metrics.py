@@ -13,6 +13,7 @@ from trimtab.base.action import Action, ActionKind, last_trims
 from trimtab.base.code_version import __version__
 from trimtab.base.event import Event, EventKind
 from trimtab.base.incident import GOING_ON
+from trimtab.base.maintenance_window import inside
 from trimtab.base.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.base.site import Site
 from trimtab.site.place import Place
@@ -20,6 +21,7 @@ from trimtab.store.kept import Series
 from trimtab.store.location import purge_place
 from trimtab.store.slot import Slot, SlotState
 from trimtab.watch.metrics import ReceiverNow, SeriesNow, SiteNow
+from trimtab.watch.silence import held_since
 
 if TYPE_CHECKING:
     from trimtab.store.store import Store
@@ -69,11 +71,15 @@ class Collector:
         if self._series is None or item != SNAPSHOT:
             self._series = tuple(self._series_now())
         judged, snapshot = store.judged(site.name), store.latest_snapshot(site.name)
+        at = self._clock()
+        held = held_since(store, site.name, at)
         now = SiteNow(
             site=site,
             version=__version__,
             file_system=self._file_system,
-            at=self._clock(),
+            at=at,
+            in_maintenance=inside(held.windows, at) is not None,
+            silenced=len(held.silent_at(at)),
             series=self._series,
             runs=_of(store.run_counts(site.name), {probe.name for probe in site.probes}),
             snapshot=snapshot,

@@ -308,12 +308,14 @@ def observers_of(
 ) -> tuple[Observer, ...]:
     """Return the observers of a watch; code for those it does not have is not imported."""
     from trimtab.watch.alerting import Alerting
+    from trimtab.watch.maintenance_calendar import MaintenanceCalendar
 
     # In simulated time an hour passes in moments: deliveries are made in between.
     alerting = Alerting(
         site, store, log=log, clock=clock, threads=not DRIVERS[site.driver].simulated
     )
-    observers: list[Observer] = [alerting] if alerting.couriers else []
+    observers: list[Observer] = [MaintenanceCalendar(site, store, log=log, clock=clock)]
+    observers += [alerting] if alerting.couriers else []
     if site.metrics.listen is not None or site.metrics.textfile is not None:
         from trimtab.watch.exporter import Exporter
         from trimtab.watch.site_metrics import Collector

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from trimtab.act.observing import in_maintenance
 from trimtab.base.error import Interrupted, RefusedError, TrimtabError, panics_as_errors
 from trimtab.base.filesystem import DRIVERS
 from trimtab.base.interruption import interruptible, shielded
@@ -346,9 +347,11 @@ class Watch:
         return self._work.probe
 
     def _gives_way(self, seconds: float) -> bool:
-        """Return whether a snapshot or a probe is due within so many seconds."""
+        """Return whether a snapshot, a probe or a maintenance is due within so many seconds."""
         agenda, until = self._agenda, self._clock() + timedelta(seconds=seconds)
-        return agenda is not None and something_else_due(agenda, POLICIES, until)
+        if agenda is not None and something_else_due(agenda, POLICIES, until):
+            return True
+        return "" in in_maintenance(self.site, self.store, until)
 
     def _guarded(self, call: Callable[[], Slot | None]) -> Slot | None:
         """Do a slot; an error of one slot never ends the watch."""

@@ -23,7 +23,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from trimtab.base.error import UsageError
-from trimtab.base.event import Event, EventKind
+from trimtab.base.event import WRITTEN, Event
 from trimtab.base.units import parse_moment
 from trimtab.web.access import Identity, Operator
 from trimtab.web.desk import Desk, DeskOf
@@ -344,7 +344,7 @@ class WrittenEntry(BaseModel):
 class NewEvent(WrittenEntry):
     """An entry of the log book."""
 
-    kind: Literal[tuple(kind.value for kind in EventKind)] = "note"  # type: ignore[valid-type]
+    kind: Literal[tuple(kind.value for kind in WRITTEN)] = "note"  # type: ignore[valid-type]
     detail: str = Field(max_length=2000)
     at: str | None = Field(default=None, max_length=40)
     targets: str | None = Field(default=None, max_length=2000)

@@ -18,11 +18,13 @@ from trimtab.explain.status import SiteState, StatusDocument
 from trimtab.judge.comparison_result import CompareResult
 from trimtab.judge.efficiency_ladder import Ladder
 from trimtab.judge.sweep_result import SweepDocument
+from trimtab.probe.page_maintenance import MaintenanceDocument
 from trimtab.purge.fullness import Freed, Usage
 from trimtab.purge.horizon.horizon_answer import HorizonAnswer
 from trimtab.store.kept import KeptSite
 from trimtab.store.page import EventsDocument, RunsDocument
 from trimtab.twin.whatif.whatif_sweep import Swept
+from trimtab.watch.silence import SilencesDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ DOCUMENTS: Final[Mapping[str, type]] = {
     "kept.RunsDocument": RunsDocument,
     "kept.StatusDocument": StatusDocument,
     "ladder.Ladder": Ladder,
+    "maintenance.MaintenanceDocument": MaintenanceDocument,
+    "maintenance.SilencesDocument": SilencesDocument,
     "measured.FailureDocument": FailureDocument,
     "overview.Overview": Overview,
     "target.SiteState": SiteState,

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from trimtab.base.error import UsageError
-from trimtab.base.event import EventKind
+from trimtab.base.event import WRITTEN
 from trimtab.purge.page_web_purge import plans_of
 from trimtab.web.access import Operator
 from trimtab.web.api import recorded
@@ -30,7 +30,7 @@ async def log_form(request: Request, desk: DeskOf, operator: Operator, site: str
     """Add an entry to the log book, and show it."""
     names = ("kind", "detail", "at", "targets")
     values = {name: await form_field(request, name) for name in names}
-    if values["kind"] not in {kind.value for kind in EventKind}:
+    if values["kind"] not in {kind.value for kind in WRITTEN}:
         raise UsageError("no such kind of event", code="event-kind-unknown")
     await run_in_threadpool(lambda: recorded(desk, site, operator, **values))
     return Response(status_code=303, headers={"location": link(site, "actions")})
@@ -63,7 +63,7 @@ def actions_page(request: Request, desk: DeskOf, site: str, *, offset: Offset = 
         total=len(events),
         offset=offset,
         rows_each=ROWS,
-        kinds=[kind.value for kind in EventKind],
+        kinds=[kind.value for kind in WRITTEN],
     )
 
 

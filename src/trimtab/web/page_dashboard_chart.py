@@ -67,12 +67,14 @@ KEYS: Final = (
     Key("light-bar", "alarm", "incident, along the upper edge"),
     Key("triangle", "ink", "entry of the log book"),
 )
+_KEY_OF_WINDOW: Final = Key("light-bar", "ink", "maintenance")
 _MOST: Final = 60
 _WORDS: Final = 100
 _BAND: Final = (0, 5)
 """Pixels below the upper edge; a triangle is centred beneath."""
 _TRIANGLE: Final = 12
 _MARK_OF_INCIDENT: Final = {"type": "rect", "color": ALARM, "opacity": 0.35}
+_MARK_OF_WINDOW: Final = {"type": "rect", "color": INK, "opacity": 0.08}
 _MARK_OF_EVENT: Final = {
     "type": "point",
     "shape": "triangle-down",
@@ -85,15 +87,24 @@ _MARK_OF_EVENT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ChartMarks:
-    """Events and incidents to mark, in milliseconds, with their text; open ones have no end."""
+    """Events, incidents and windows of maintenance to mark, in milliseconds, with their text.
+
+    Open incidents have no end.
+    """
 
     events: tuple[tuple[float, str], ...] = ()
     incidents: tuple[tuple[float, float | None, str], ...] = ()
+    windows: tuple[tuple[float, float | None, str], ...] = ()
 
 
 def marks_at(desk: Desk, site: str) -> ChartMarks:
     """Return the marks of a site's log book and incidents on charts."""
-    return marks_of(desk.events(site), desk.incidents(site))
+    windows = tuple(
+        (milliseconds(window.at), milliseconds(window.end), visible(window.why[:_WORDS]))
+        for window in desk.store.windows(site)
+    )
+    marks = marks_of(desk.events(site), desk.incidents(site))
+    return replace(marks, windows=windows[-_MOST:])
 
 
 def marks_of(events: Sequence[Event], incidents: Sequence[KeptIncident]) -> ChartMarks:
@@ -126,7 +137,8 @@ def marked(chart: Chart, marks: ChartMarks, *, with_keys: bool = True) -> Chart:
     specification = marked_specification(chart.specification, marks)
     if specification is chart.specification:
         return chart
-    keys = zip(KEYS, (marks.incidents, marks.events), strict=True)
+    of_keys = (marks.incidents, marks.events, marks.windows)
+    keys = zip((*KEYS, _KEY_OF_WINDOW), of_keys, strict=True)
     legend = [*chart.legend, *(key for key, of_key in keys if with_keys and of_key)]
     return replace(chart, specification=specification, legend=tuple(legend))
 
@@ -184,11 +196,20 @@ def _layer(rows: list[dict[str, Any]], mark: Any, **encoding: Any) -> dict[str, 
 
 
 def _layers(marks: ChartMarks, x: Any, begin: float, end: float) -> Iterator[dict[str, Any]]:
-    spans = [
-        {"at": max(since, begin), "to": min(end if until is None else until, end), "what": summary}
-        for since, until, summary in marks.incidents
-        if since <= end and (until is None or until >= begin)
-    ]
+    windows, spans = (
+        [
+            {
+                "at": max(since, begin),
+                "to": end if until is None else min(until, end),
+                "what": words,
+            }
+            for since, until, words in of_marks
+            if since <= end and (until is None or until >= begin)
+        ]
+        for of_marks in (marks.windows, marks.incidents)
+    )
+    if windows:
+        yield _layer(windows, _MARK_OF_WINDOW, x=x, x2={"field": "to"})
     if spans:
         upper, lower = ({"value": edge} for edge in _BAND)
         yield _layer(spans, _MARK_OF_INCIDENT, x=x, x2={"field": "to"}, y=upper, y2=lower)

@@ -17,6 +17,11 @@ from tests.support.small_site import SITE, SmallSite, hour
 
 from trimtab.base.encode import dumps
 from trimtab.base.event import Event, EventKind, identifier_of
+from trimtab.base.maintenance_window import (
+    MaintenanceWindow,
+    ending_of,
+    event_of,
+)
 from trimtab.base.plain import packed
 from trimtab.base.run import Run, RunStatus, Sample
 from trimtab.explain.status import SlowTargetStatus
@@ -146,6 +151,21 @@ def log_an_event(store: Store, random: Any, path: Path) -> None:
     store.add_event(event)
 
 
+def plan_a_maintenance(store: Store, random: Any, path: Path) -> None:
+    at = hour(random.random() * HOURS)
+    targets = ("OST0003",) if random.random() < 0.3 else ()
+    window = MaintenanceWindow(
+        identifier_of(at, f"{random.random()}"), SITE, at,
+        at + timedelta(hours=1 + random.random() * 40), "firmware", "person", targets,
+    )  # fmt: skip
+    store.add_event(event_of(window))
+
+
+def end_a_maintenance(store: Store, random: Any, path: Path) -> None:
+    for window in store.windows(SITE)[:1]:
+        store.add_event(ending_of(window, window.at + timedelta(minutes=90), "person"))
+
+
 CHANGES: tuple[Callable[[Store, Any, Path], None], ...] = (
     add_a_run,
     add_a_late_run,
@@ -153,6 +173,8 @@ CHANGES: tuple[Callable[[Store, Any, Path], None], ...] = (
     lose_a_run,
     rename_a_probe,
     log_an_event,
+    plan_a_maintenance,
+    end_a_maintenance,
 )
 
 

@@ -125,6 +125,7 @@ BAD = [
     ("space", situation(keeps_deleted="a trash can is on"), "trash can"),
     ("exempt", with_planned(GOOD, exempt_troubles=("keep is listed as Keep",)), "listed as Keep"),
     ("leftovers", situation(leftovers=("a run of plan b was interrupted",)), "plan b was"),
+    ("maintenance", situation(maintenance="scratch is in maintenance: x"), "in maintenance"),
     ("journal", situation(journal_trouble="it lies beneath the root"), "beneath"),
 ]
 

@@ -15,7 +15,10 @@ from trimtab.base.event import Event, EventKind
 from trimtab.base.finding import Alert, Phase, Severity
 from trimtab.base.incident import SAME_INCIDENT
 from trimtab.base.site_policy import Window
+from trimtab.base.verdict import Interval
 from trimtab.explain.status import PurgeTrouble
+from trimtab.judge.after_maintenance import AfterMaintenance
+from trimtab.judge.comparison_result import Change
 from trimtab.watch.alert_table import ActionView
 from trimtab.watch.incident_alert import FEWEST_RUNS, MISSING_FOR, NEWS, WORSE
 from trimtab.watch.payload import DIGEST_FROM, parcels
@@ -351,6 +354,25 @@ def test_a_forged_approval_is_told_once() -> None:
     assert alert.phase is OPENED
     assert said in alert.title
     assert ledger.decided(NOON + DAY, forged=forged) == []
+
+
+def test_what_is_slower_since_a_maintenance_is_told_once_and_closed_when_it_is_not() -> None:
+    slower = AfterMaintenance(
+        "w", NOON - DAY, "fw", "hourly write bandwidth", Change.WORSE, 0.9, Interval(0.8, 0.95), 12
+    )
+    faster = replace(slower, window="v", change=Change.BETTER)
+    ledger = Ledger()
+    assert ledger.decided(NOON, after=(faster,)) == []
+    (alert,) = ledger.decided(NOON, after=(slower, faster))
+    assert (alert.name, alert.severity, alert.phase) == (
+        "maintenance-over",
+        Severity.WARNING,
+        OPENED,
+    )
+    assert "since the maintenance of 15 November (fw): hourly write bandwidth -10 %" in alert.title
+    assert ledger.decided(NOON + DAY, after=(slower,)) == []
+    assert [each.phase for each in ledger.decided(NOON + DAY)] == [Phase.CLOSED]
+    assert ledger.decided(NOON + 2 * DAY, after=(slower,)) == []
 
 
 NIGHT = Window(20 * 60, 7 * 60)

@@ -163,7 +163,7 @@ shape(
 )
 
 
-WAITS: Final = frozenset({"published", "armed", "caps"})
+WAITS: Final = frozenset({"published", "armed", "caps", "maintenance"})
 """Guards whose objections end by themselves or by an approval; a nightly timer often meets them."""
 EXCUSED: Final = frozenset(
     {

@@ -297,6 +297,12 @@ GUARDS: Final = (
         lambda now: "; ".join(now.planned.exempt_troubles) or None,
         "write the path as the scan lists it, or remove the exemption",
     ),
+    # Its begin is looked at, not the batches: a run that is under way ends as planned.
+    RunGuard(
+        "maintenance",
+        lambda now: now.maintenance,
+        "wait for its end, or end it: trimtab maintenance SITE --end ID",
+    ),
     RunGuard("caps", caps_left, "wait until it is free again"),
     RunGuard(
         "space",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -41,6 +42,7 @@ def run_logged(
     """
     began = utc_now()
     try:
+        options = replace(options, maintenance=_maintenance(directory, options.site, store_url))
         ran = run_plan(directory, options, place=place, version=version, progress=progress)
     except (TrimtabError, Interrupted) as error:
         entries = [(EventKind.PURGE_FAILED, f"it ended with an error: {error.message}")]
@@ -68,6 +70,21 @@ def _entries(ran: PurgeRunDocument) -> list[tuple[EventKind, str]]:
     if failure is not None:
         entries.append((EventKind.PURGE_FAILED, f"{failure}, {by}"))
     return [] if waits(result) else entries
+
+
+def _maintenance(directory: Path, named: str | None, store_url: str | None) -> str | None:
+    """Return the maintenance of a plan's site; ``None``: none, or there is no log book to read."""
+    with suppress(TrimtabError):
+        loaded = site_file(named or _site_of(_root_in(directory)))
+        site = None if loaded is None else loaded.site
+        if site is None or site.policies.in_maintenance:
+            return None
+        now = utc_now()
+        with open_store(store_url, site) as store:
+            for window in store.windows(site.name, since=now):
+                if window.holds(now):
+                    return f"{visible(site.name)} is in maintenance: {visible(window.why)}"
+    return None
 
 
 def _site_of(root: str | None) -> str | None:

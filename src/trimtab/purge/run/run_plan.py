@@ -76,6 +76,8 @@ class RunOptions:
     lease_s
         Seconds after which another host takes over what a lost one had begun; used only if no run
         of the plan has set it yet.
+    maintenance
+        The maintenance in which the site is, for whose end it waits.
     """
 
     apply: bool = False
@@ -85,6 +87,7 @@ class RunOptions:
     site: str | None = None
     shared: bool = False
     lease_s: float = 300.0
+    maintenance: str | None = None
 
     def __post_init__(self) -> None:
         if self.shared and not self.apply:
@@ -162,7 +165,7 @@ def run_plan(
     previous, _ = published_before(loaded, key, owner=place.owner)
     world = surroundings_of(
         loaded, previous, policy, journals=place.journals, owner=place.owner,
-        canary=options.apply, now_s=now_s, site=servers.site(),
+        canary=options.apply, now_s=now_s, site=servers.site(options.maintenance),
         leftovers=partial(leftovers_of_others, loaded, place),
     )  # fmt: skip
     asides = _quarantines(plan, run_id) if options.shared else [plan.quarantine] * 2

@@ -174,6 +174,8 @@ class Situation:
         Unfinished batches and files set aside of other plans, one sentence each.
     spent
         Deletions of recent runs.
+    maintenance
+        The maintenance in which the site is.
     """
 
     now_s: float
@@ -191,6 +193,7 @@ class Situation:
     journal_trouble: str | None = None
     leftovers: tuple[str, ...] = ()
     spent: Spent = field(default_factory=Spent)
+    maintenance: str | None = None
 
     @property
     def target(self) -> float:

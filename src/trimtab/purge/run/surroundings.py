@@ -158,8 +158,8 @@ class AskedSite:
         Number of objects still to be destroyed, over all servers; ``None`` if unknown.
     clocks
         Clocks of the servers.
-    keeps_deleted
-        What keeps the space of deleted files, such as an active trash can.
+    keeps_deleted, maintenance
+        What keeps the space of deleted files, such as an active trash can; what the site is in.
     deleting
         Called before files are deleted: ``in_flight`` then counts only objects pending by that
         time, not those that others add later.
@@ -169,6 +169,7 @@ class AskedSite:
     clocks: Callable[[], tuple[ServerClock, ...]] = tuple
     keeps_deleted: Callable[[], str | None] = lambda: None
     deleting: Callable[[], None] = lambda: None
+    maintenance: str | None = None
 
 
 @dataclass(eq=False)
@@ -289,6 +290,7 @@ class HostSurroundings:
             keeps_deleted=self.site.keeps_deleted() or root_facts.keeps_deleted(root),
             journal_trouble=root_facts.journal_trouble(self.journals, self.policy.root),
             leftovers=self.leftovers() if usable else (),
+            maintenance=self.site.maintenance,
         )
 
     def _flown(self, place: str | int) -> CanaryFacts:
@@ -453,11 +455,12 @@ class AskedServers:
     _last: DeletedSpace | None = None
     _unknown: Counter[str] = field(default_factory=Counter)
 
-    def site(self) -> AskedSite:
-        """Return the questions of a run."""
+    def site(self, maintenance: str | None = None) -> AskedSite:
+        """Return the questions of a run, with what is known of the site."""
         if self.servers is None:
-            return AskedSite()
-        return AskedSite(self.in_flight, self.clocks, self.keeps_deleted, self._drain.restart)
+            return AskedSite(maintenance=maintenance)
+        questions = self.in_flight, self.clocks, self.keeps_deleted, self._drain.restart
+        return AskedSite(*questions, maintenance)
 
     def in_flight(self) -> int | None:
         """Return the number of objects waiting at the first look that may still wait.
