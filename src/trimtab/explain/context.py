@@ -534,6 +534,9 @@ class Cause:
     signs
         Codes of the evidence specific to this mechanism. If none of it supports the cause,
         circumstances (shape, season, metric) alone do not make it a candidate.
+    coincidences
+        Those signs that show only that something changed when it began. Whatever else changed then
+        fits as well: by them alone a cause is not told apart from it.
     measurement
         The experiment that would decide whether this is the cause, in one sentence, on one target.
     slows_metadata
@@ -555,6 +558,7 @@ class Cause:
     measurement: str
     brings_about: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
+    coincidences: tuple[str, ...] = ()
     mitigation: bool = False
     slows_metadata: bool = True
     measurement_where: tuple[tuple[str, str], ...] = ()

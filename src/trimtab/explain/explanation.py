@@ -37,6 +37,7 @@ from trimtab.base.incident import (
 from trimtab.base.run import RunStatus
 from trimtab.explain.breadth import breadth, surveys_within
 from trimtab.explain.causes import TABLE
+from trimtab.explain.causes.setting_path import passed_by
 from trimtab.explain.context import Cause, Context, RunFact
 from trimtab.explain.next_step import deciding
 from trimtab.explain.telemetry_frame import OSTS, observe
@@ -80,7 +81,11 @@ def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
     chained = _chained(weighed)
     links = {candidate.cause.id: candidate for candidate in chained}
     adjusted = [
-        replace(candidate, log_odds=_lowered(candidate, chained, links)) for candidate in chained
+        replace(
+            candidate,
+            log_odds=min(_lowered(candidate, chained, links), _most(candidate, chained, links)),
+        )
+        for candidate in chained
     ]
     return tuple(
         sorted(
@@ -106,6 +111,11 @@ def confidence(log_odds: float) -> float:
     intercept, slope = CALIBRATION
     exponent = intercept + slope * log_odds * math.log(10)
     return 1 / (1 + math.exp(-max(-700.0, min(700.0, exponent))))
+
+
+_SHARED: Final = (math.log(1 / SHOWN - 1) - CALIBRATION[0]) / (CALIBRATION[1] * math.log(10))
+"""Log10 odds of the confidence that a cause has at most beside another one that is listed: what
+that one leaves at least."""
 
 
 def assessment(candidate: Weighed, *, standing: bool = False) -> Assessment:
@@ -170,6 +180,24 @@ def _lowered(
         if other.because_of == candidate.cause.id and other.log_odds > 0
     ]
     return min([lowered, *(log_odds - 0.01 for log_odds in brought)])
+
+
+def _most(candidate: Weighed, everyone: Sequence[Weighed], links: Mapping[str, Weighed]) -> float:
+    """Return the maximum log odds of a cause: less than named if nothing tells it from another.
+
+    If all that supports it is that something changed when the incident began, and so it is with
+    something else, neither is surer than what the other one leaves.
+    """
+    if not candidate.is_coincidence:
+        return math.inf
+    family = _family(candidate, links)
+    rivals = (
+        other
+        for other in everyone
+        if other.cause.id not in family and other.has_evidence_for and not other.throughout
+    )
+    odds = max((other.log_odds for other in rivals), default=-math.inf)
+    return math.inf if confidence(odds) < SHOWN else _SHARED
 
 
 def _family(candidate: Weighed, links: Mapping[str, Weighed]) -> set[str]:
@@ -314,8 +342,6 @@ def _survey(metric: str, limit: float | None, saw: bool, reason: Message) -> Ins
 
 Gathered = tuple[Cause, tuple[Evidence, ...]]
 
-_ON_NAMES = ("file_", "directory_", "metadata_")
-
 
 def explain(
     context: Context,
@@ -424,8 +450,7 @@ def ranked_for(incident: Incident, gathered: Sequence[Gathered]) -> tuple[Weighe
     alone = not incident.targets and incident.until in (None, incident.at)
     lone = incident.shape is Shape.DIP and incident.runs <= 1 and alone
     faint = FAINT if lone else 0.0
-    of_names = incident.key is not None and incident.key.metric.startswith(_ON_NAMES)
-    of_names = of_names and not any("bandwidth" in series for series in incident.moved_with)
+    of_names = "bytes" not in passed_by(incident)
     return rank(
         [
             weigh(

@@ -390,6 +390,7 @@ NETWORK: Final = Cause(
         "network-saturated",
         "network-logged",
     ),
+    coincidences=("network-logged",),
     measurement=(
         "Run LNet selftest between the probe's nodes and every server, both ways, and compare with "
         "a good time or with the line rate (trimtab ladder SITE)."
