@@ -375,7 +375,7 @@ def snapshot_times(
     )
     begin = stretches.bad[0].from_ if stretches.bad else record_from
     chosen = (
-        *(at for window in stretches.bad[:_FIRST_TIMES] for at in _around(times, window)),
+        *(at for hours in _chosen(stretches.bad, BAD_TIMES // 2) for at in _around(times, hours)),
         *(_pairs if _length(stretches.bad) > _GOOD_LONGEST else _chosen)(bad, BAD_TIMES),
         *_chosen(sorted(good, key=lambda at: abs(at - begin)), GOOD_TIMES),
         *first,
@@ -491,7 +491,7 @@ def _pairs(times: Sequence[datetime], most: int) -> list[datetime]:
     return [at for begin in begins for at in times[begin : begin + 2]]
 
 
-def _chosen(times: Sequence[datetime], most: int) -> list[datetime]:
+def _chosen(times: Sequence[T], most: int) -> list[T]:
     """Return at most this many: the first two thirds in order, the rest spread evenly."""
     if len(times) <= most:
         return list(times)

@@ -448,7 +448,7 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
     if extent.slow:
         text = f"only {named(extent.slow)} slow; a site-wide change would affect all targets"
         return sign.weighed(
-            text, -0.8, code="some-targets-slow", targets=extent.slow, unit=None,
+            text, -0.8 * extent.sure, code="some-targets-slow", targets=extent.slow, unit=None,
             against=Against.RIVAL,
         )  # fmt: skip
     unseen = view is View.SURVEY_ON_SERVERS and not acts_on(context) & SEES[view]

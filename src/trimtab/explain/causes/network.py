@@ -228,7 +228,7 @@ def clients_against_servers(context: Context) -> Evidence:
         if extent.left is not None and not extent.explains:
             text += f", at {format_percent(extent.left, 0)}: too little for what the probe lost"
         return sign.weighed(
-            text, _SERVERS_TOO if extent.explains else 0.0, code="servers-slow-too",
+            text, _SERVERS_TOO * extent.sure if extent.explains else 0.0, code="servers-slow-too",
             targets=extent.slow, against=Against.RIVAL,
         )  # fmt: skip
     if extent.level is None:
@@ -236,7 +236,7 @@ def clients_against_servers(context: Context) -> Evidence:
     text = f"{subject}: its targets reach {format_percent(extent.level, 0)} of their usual rate"
     weight = _CLIENTS_ALONE
     if extent.alike:
-        weight = _SERVERS_TOO if extent.explains else 0.0
+        weight = _SERVERS_TOO * extent.sure if extent.explains else 0.0
     return sign.weighed(
         text, weight, value=extent.level, reference=1.0, unit="1", against=Against.RIVAL
     )
