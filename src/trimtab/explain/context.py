@@ -375,6 +375,7 @@ def snapshot_times(
     )
     begin = stretches.bad[0].from_ if stretches.bad else record_from
     chosen = (
+        *around(times, begin),
         *(at for hours in _chosen(stretches.bad, BAD_TIMES // 2) for at in _around(times, hours)),
         *(_pairs if _length(stretches.bad) > _GOOD_LONGEST else _chosen)(bad, BAD_TIMES),
         *_chosen(sorted(good, key=lambda at: abs(at - begin)), GOOD_TIMES),
