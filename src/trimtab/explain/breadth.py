@@ -76,8 +76,8 @@ class Breadth:
         Whether the targets lost enough for what the incident lost: a probe over all targets waits
         for the slowest. True if either loss is unknown.
     sure
-        Share of a weight that so many surveys of the bad hours support: half for one, which may
-        have caught something else, nearly all of it for many.
+        Share of the weight of a few slow targets that so many surveys of the bad hours support:
+        half for one, which may have caught something else, nearly all of it for many.
     """
 
     slow: tuple[str, ...]

@@ -362,7 +362,7 @@ def snapshot_times(
     """Return the snapshots to load: from the bad and good hours, and the record's first three.
 
     Those nearest to the onset come first, the rest is spread evenly: the onset shows most, and
-    counters give rates between neighbours. Of bad hours longer than a week, pairs of neighbours are
+    counters give rates between neighbours, one of which is the last before the bad hours. Of bad hours longer than a week, pairs of neighbours are
     spread over all of them. If few are within bad hours, those around them are included too: most
     of what was counted between them happened then.
     """
@@ -374,8 +374,9 @@ def snapshot_times(
         for windows in (stretches.bad, stretches.good)
     )
     begin = stretches.bad[0].from_ if stretches.bad else record_from
+    before = bisect_left(times, begin)
     chosen = (
-        *around(times, begin),
+        *times[max(0, before - 1) : before],
         *(at for hours in _chosen(stretches.bad, BAD_TIMES // 2) for at in _around(times, hours)),
         *(_pairs if _length(stretches.bad) > _GOOD_LONGEST else _chosen)(bad, BAD_TIMES),
         *_chosen(sorted(good, key=lambda at: abs(at - begin)), GOOD_TIMES),

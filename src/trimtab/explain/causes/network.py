@@ -236,7 +236,7 @@ def clients_against_servers(context: Context) -> Evidence:
     text = f"{subject}: its targets reach {format_percent(extent.level, 0)} of their usual rate"
     weight = _CLIENTS_ALONE
     if extent.alike:
-        weight = _SERVERS_TOO * extent.sure if extent.explains else 0.0
+        weight = _SERVERS_TOO if extent.explains else 0.0
     return sign.weighed(
         text, weight, value=extent.level, reference=1.0, unit="1", against=Against.RIVAL
     )
