@@ -362,9 +362,9 @@ def snapshot_times(
     """Return the snapshots to load: from the bad and good hours, and the record's first three.
 
     Those nearest to the onset come first, the rest is spread evenly: the onset shows most, and
-    counters give rates between neighbours, one of which is the last before the bad hours. Of bad hours longer than a week, pairs of neighbours are
-    spread over all of them. If few are within bad hours, those around them are included too: most
-    of what was counted between them happened then.
+    counters give rates between neighbours, one of which is the last before the bad hours. Of bad
+    hours longer than a week, pairs of neighbours are spread over all of them. If few are within bad
+    hours, those around them are included too: most of what was counted between them happened then.
     """
     times = sorted(set(available))
     begins = bisect_left(times, record_from)

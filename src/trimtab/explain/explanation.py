@@ -396,11 +396,17 @@ def gather(
 
 def _of_stage(cause: Cause, stage: Context, stages: Sequence[Context]) -> tuple[Evidence, ...]:
     at, looks = stage.incident.at, len(stages) + 1
-    text = f"in the stage from {at:%d %B %H:%M} alone, one of {looks} looks at the incident"
+    hours = f"in the stage from {at:%d %B %H:%M} alone"
+    text = f"{hours}, one of {looks} looks at the incident"
     looked = Evidence(
         Found.AGAINST, Message("of-one-stage", text), Route.RUNS, -math.log10(looks), at=at
     )
-    return (*cause.evidence(stage), looked)
+    # Of other hours, a quantity is another one.
+    pieces = (
+        replace(piece, quantity=f"{piece.quantity} {hours}") if piece.quantity else piece
+        for piece in cause.evidence(stage)
+    )
+    return (*pieces, looked)
 
 
 def conclude(
