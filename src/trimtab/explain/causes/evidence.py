@@ -125,7 +125,7 @@ def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], fl
     runs that are fast or slow by their nodes, the median hardly shows a loss.
     """
     values: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
-    requested, own = frozenset(metrics), set[tuple[str, str]]()
+    requested, same_series = frozenset(metrics), set[tuple[str, str]]()
     incident = context.incident
     for run, is_bad in _sides(context):
         for metric in requested.intersection(run.values):
@@ -135,9 +135,9 @@ def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], fl
                 sides = values.setdefault(series, ([], []))
                 sides[0 if is_bad else 1].append(value)
                 if incident.key is not None and metric == incident.key.metric:
-                    own |= {series} if of_series(context, run) else set()
+                    same_series |= {series} if of_series(context, run) else set()
     return {
-        series: (incident.effect if series in own else None) or median(bad) / median(good)
+        series: (incident.effect if series in same_series else None) or median(bad) / median(good)
         for series, (bad, good) in values.items()
         if len(bad) >= TOGETHER and len(good) >= TOGETHER
     }

@@ -45,8 +45,8 @@ def paths_of(text: str) -> frozenset[Path] | None:
     >>> paths_of("statahead_max"), paths_of("debug_mb set"), paths_of("obdfilter/soft_sync_limit")
     (frozenset({'operations'}), frozenset(), None)
     """
-    found = [paths for paths, words in _GROUPS if words.search(text)]
-    return frozenset[Path]().union(*found) if found else None
+    groups = [paths for paths, words in _GROUPS if words.search(text)]
+    return frozenset[Path]().union(*groups) if groups else None
 
 
 def passed_by(incident: Incident) -> frozenset[Path]:
