@@ -106,6 +106,12 @@ def test_what_only_changed_at_the_onset_is_not_told_apart_from_what_changed_as_w
         ranked = rank([weigh(nodes, pieces), weigh(settings, [piece(rival, Route.EXPECTED)])])
         return confidence(next(o for o in ranked if o.cause.id == "nodes").log_odds)
 
+    both = [
+        weigh(replace(cause(name), signs=("seen",), coincidences=("seen",)), [piece(2.0), more])
+        for name, more in (("settings", piece(1.0, Route.RUNS)), ("nodes", piece(2.0, Route.RUNS)))
+    ]
+    assert [each.cause.id for each in rank(both)] == ["nodes", "settings"]
+    assert [confidence(each.log_odds) for each in rank(both)] == pytest.approx([0.8, 0.8])
     strong = piece(2.0), piece(0.6, Route.RUNS)
     assert named(*strong, rival=0.0) > NAMED
     # Two that changed in the same interval: neither is named, and the better one stays first.

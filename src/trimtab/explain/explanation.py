@@ -81,20 +81,21 @@ def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
     chained = _chained(weighed)
     links = {candidate.cause.id: candidate for candidate in chained}
     adjusted = [
-        replace(
-            candidate,
-            log_odds=min(_lowered(candidate, chained, links), _most(candidate, chained, links)),
-        )
-        for candidate in chained
+        replace(candidate, log_odds=_lowered(candidate, chained, links)) for candidate in chained
+    ]
+    # Of two that were lowered alike, the better one stays first.
+    adjusted.sort(key=lambda candidate: (-candidate.log_odds, candidate.cause.id))
+    capped = [
+        replace(candidate, log_odds=min(candidate.log_odds, _most(candidate, adjusted, links)))
+        for candidate in adjusted
     ]
     return tuple(
         sorted(
-            adjusted,
+            capped,
             key=lambda candidate: (
                 not (candidate.cause.mitigation and confidence(candidate.log_odds) >= NAMED),
                 not candidate.could_be_assessed,
                 -candidate.log_odds,
-                candidate.cause.id,
             ),
         )
     )
@@ -185,19 +186,12 @@ def _lowered(
 def _most(candidate: Weighed, everyone: Sequence[Weighed], links: Mapping[str, Weighed]) -> float:
     """Return the maximum log odds of a cause: less than named if nothing tells it from another.
 
-    If all that supports it is that something changed when the incident began, and so it is with
-    something else, neither is surer than what the other one leaves.
+    If all that supports it is that something changed when the incident began, and another cause
+    outside its chain is listed, it is no surer than what that one leaves.
     """
-    if not candidate.is_coincidence:
-        return math.inf
     family = _family(candidate, links)
-    rivals = (
-        other
-        for other in everyone
-        if other.cause.id not in family and other.has_evidence_for and not other.throughout
-    )
-    odds = max((other.log_odds for other in rivals), default=-math.inf)
-    return math.inf if confidence(odds) < SHOWN else _SHARED
+    has_rival = any(other.cause.id not in family and _is_shown(other) for other in everyone)
+    return _SHARED if candidate.is_coincidence and has_rival else math.inf
 
 
 def _family(candidate: Weighed, links: Mapping[str, Weighed]) -> set[str]:

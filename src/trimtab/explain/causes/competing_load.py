@@ -88,7 +88,6 @@ def assess_competing_load(context: Context) -> tuple[Evidence, ...]:
         beside,
         _went_on(context, steps, source),
         _jobs(context, measured=bool(steps)),
-        kept_from_starting(context),
     )
     filled = _filled(context, steps, source)
     if filled.found is Found.FOR:
@@ -98,7 +97,7 @@ def assess_competing_load(context: Context) -> tuple[Evidence, ...]:
             if piece.found is Found.AGAINST else piece
             for piece in seen
         )  # fmt: skip
-    seen = (*seen, filled)
+    seen = (*seen, kept_from_starting(context), filled)
     # Load as large as the probe's own reach slows it, though jobs seldom last so long.
     is_heavy = isinstance(beside.value, float) and beside.value >= 1 and beside.found is Found.FOR
     return with_circumstance(seen, _shape(context, is_heavy=is_heavy))
