@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -424,10 +425,12 @@ def test_noise_of_both_surveys_makes_no_slow_target() -> None:
     assert lost >= 80
 
 
-def test_one_survey_supports_half_of_a_weight() -> None:
-    usual = {f"OST{n}": 20e9 for n in range(8)}
-    assert breadth_of(usual, usual).sure == pytest.approx(1 / 2)
-    assert breadth_of(usual, {}).sure == 0.0
+def test_one_survey_of_one_spell_among_many_supports_half_of_a_weight() -> None:
+    rows = [(hours(at), f"survey{at}", "OST0", "write_bandwidth", 2e10) for at in (10, 60)]
+    of = plain_context(surveys=pl.DataFrame(rows, schema=SURVEYS, orient="row"))
+    assert breadth(of).sure == 1.0
+    spells = (Period(hours(50), hours(51)), Period(hours(59), hours(61)))
+    assert breadth(replace(of, bad=spells)).sure == pytest.approx(1 / 2)
 
 
 def test_figures_that_read_the_same_are_no_evidence() -> None:

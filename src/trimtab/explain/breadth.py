@@ -76,8 +76,8 @@ class Breadth:
         Whether the targets lost enough for what the incident lost: a probe over all targets waits
         for the slowest. True if either loss is unknown.
     sure
-        Share of the weight of a few slow targets that so many surveys of the bad hours support:
-        half for one, which may have caught something else, nearly all of it for many.
+        Share of the weight of a few slow targets that the surveys of the bad hours support. All of
+        it, but where trouble comes and goes half for one survey: it is of one spell among many.
     """
 
     slow: tuple[str, ...]
@@ -89,7 +89,7 @@ class Breadth:
     fast_level: float | None = None
     left: float | None = None
     explains: bool = True
-    sure: float = 0.0
+    sure: float = 1.0
 
 
 @once
@@ -124,7 +124,7 @@ def breadth(context: Context) -> Breadth:
     little = left is not None and effect is not None and 1 - left < _EXPLAINS * (1 - effect)
     fast_level = _level(bad, good, _WELL_QUANTILE)
     surveys = bad["run"].n_unique()
-    sure = surveys / (surveys + 1)
+    sure = surveys / (surveys + 1) if len(context.bad) > 1 else 1.0
     return Breadth(slow, fast, level, True, alike, why, fast_level, left, not little, sure)
 
 

@@ -19,13 +19,12 @@ from tests.explain.causes.contexts import (
     incident,
     quiet,
     reading,
-    run,
     shows,
 )
 
 from trimtab.base.incident import Found, Shape
 from trimtab.explain.causes.competing_load import COMPETING_LOAD as LOAD
-from trimtab.explain.causes.competing_load import METADATA_LOAD, _weight_of_share
+from trimtab.explain.causes.competing_load import _weight_of_share
 from trimtab.explain.context import Context, Period
 
 BYTES = "client_bytes_written_total"
@@ -138,13 +137,3 @@ def test_load_that_filled_the_targets_is_seen_where_they_filled() -> None:
     # What others wrote is little of it.
     shows(LOAD, filled(1e8, size / 4, 0.39), "load-filled", Found.NEUTRAL)
     shows(LOAD, filled(1e8, size, 0.1), "load-filled", reason="not-filled")
-
-
-def test_the_rate_of_the_incident_has_lost_what_the_incident_says() -> None:
-    """Runs are fast or slow by their nodes: the median stays where most of them are."""
-    rates = [(150, 200, 150)[n % 3] if at < BAD_FROM else (110, 150, 150)[n % 3]
-             for n, at in enumerate(HOURS)]  # fmt: skip
-    facts = [run(at, {"file_stat_rate": 1e3 * rate, "file_removal_rate": 1e5})
-             for at, rate in zip(HOURS, rates, strict=True)]  # fmt: skip
-    of = quiet(runs=facts, of=incident(metric="file_stat_rate", effect=0.8))
-    shows(METADATA_LOAD, of, "metadata-rates", Found.FOR, value=0.8)

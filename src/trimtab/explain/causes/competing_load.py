@@ -499,10 +499,7 @@ def _rates(context: Context) -> Evidence:
         unit="1",
         view=View.PROBE,
     )
-    key = context.incident.key
-    # Load on one kind of operation lowers that rate: the others are no measure of it.
-    rates = (key.metric,) if key is not None and key.metric in _RATES else _RATES
-    metadata, bandwidth = (typical(ratios(context, names)) for names in (rates, _BANDWIDTHS))
+    metadata, bandwidth = (typical(ratios(context, names)) for names in (_RATES, _BANDWIDTHS))
     if metadata is None:
         return sign.missing("no-metadata-probe", "no metadata probe ran in both good and bad hours")
     text = f"metadata rates at {format_percent(metadata, 0)} of their usual level"

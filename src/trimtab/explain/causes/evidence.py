@@ -119,25 +119,17 @@ def onset_within(context: Context) -> timedelta:
 
 
 def ratios(context: Context, metrics: Iterable[str]) -> dict[tuple[str, str], float]:
-    """Return (series, metric) to the median of finished bad runs over that of good ones.
-
-    For the incident's own series it is the incident's effect: the same quantity, placed better. Of
-    runs that are fast or slow by their nodes, the median hardly shows a loss.
-    """
+    """Return (series, metric) to the median of finished bad runs over that of good ones."""
     values: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
-    requested, same_series = frozenset(metrics), set[tuple[str, str]]()
-    incident = context.incident
+    requested = frozenset(metrics)
     for run, is_bad in _sides(context):
         for metric in requested.intersection(run.values):
             value = run.values[metric]
             if math.isfinite(value) and value > 0:
-                series = (f"{run.probe} {run.series}", metric)
-                sides = values.setdefault(series, ([], []))
+                sides = values.setdefault((f"{run.probe} {run.series}", metric), ([], []))
                 sides[0 if is_bad else 1].append(value)
-                if incident.key is not None and metric == incident.key.metric:
-                    same_series |= {series} if of_series(context, run) else set()
     return {
-        series: (incident.effect if series in same_series else None) or median(bad) / median(good)
+        series: median(bad) / median(good)
         for series, (bad, good) in values.items()
         if len(bad) >= TOGETHER and len(good) >= TOGETHER
     }
