@@ -101,3 +101,24 @@ def test_a_report_of_ioload_keeps_its_error(failure: Failure, number: int) -> No
 )
 def test_texts_without_an_error_number(text: str | None, failure: Failure | None) -> None:
     assert failure_of(text) is failure
+
+
+@pytest.mark.parametrize("problem", [
+    "srun: error: nid001077: task 12: Exited with exit code 1",
+    "srun: error: nid0003: tasks 0-3,7: Segmentation fault (core dumped)",
+    "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0",
+    "srun: error: Node failure on nid4",
+    "mpirun noticed that process rank 3 with PID 9 on node nid4 exited on signal 9 (Killed).",
+    "mpiexec: nid4: rank 7 died from signal 11",
+])  # fmt: skip
+def test_what_a_launcher_says_of_a_task_that_ran_is_no_failed_launch(problem: str) -> None:
+    assert failure_of(problem) is None
+
+
+@pytest.mark.parametrize("problem", [
+    "slurmstepd: error: execve(): ior: No such file or directory\n"
+    "srun: error: nid1: task 0: Exited with exit code 2",
+    "srun: error: Unable to create step for job 7: Invalid account",
+])  # fmt: skip
+def test_a_program_that_was_never_executed_is_a_failed_launch(problem: str) -> None:
+    assert failure_of(problem) is Failure.LAUNCHER

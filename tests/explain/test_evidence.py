@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -16,7 +18,7 @@ from tests.explain.contexts import hours, plain_context
 from trimtab.base.error import Message, code_of
 from trimtab.base.incident import Found, Route
 from trimtab.explain.breadth import Breadth, breadth
-from trimtab.explain.context import READINGS, SETTINGS, SURVEYS, Telemetry
+from trimtab.explain.context import READINGS, SETTINGS, SURVEYS, Period, Telemetry
 from trimtab.explain.contrast import MOST, Sign, between_targets, expected, in_time, presence
 from trimtab.explain.sight import View
 from trimtab.explain.telemetry_frame import CLIENTS, MDTS, OSTS, SERVERS, observe
@@ -81,6 +83,18 @@ def test_a_rate_belongs_to_the_stretch_that_most_of_it_was_in() -> None:
     assert rates.select("at", "bad").rows() == [
         (hours(48), False), (hours(50), True), (hours(51), True),
     ]  # fmt: skip
+
+
+def test_where_spells_are_shorter_than_a_step_a_step_with_part_of_one_is_bad() -> None:
+    spells = tuple(Period(hours(h), hours(h + 1)) for h in (53, 70))
+    between = (Period(hours(0), hours(52)), Period(hours(54), hours(69)))
+    rows = [row(4 * n, "bytes_written_total", 1e6 * n) for n in range(20)]
+    telemetry = Telemetry(pl.DataFrame(rows, schema=READINGS), pl.DataFrame())
+    of = plain_context(bad=spells, good=between, telemetry=telemetry)
+    rates = observe(of).rates("bytes_written_total")
+    assert rates.filter("bad")["at"].to_list() == [hours(56), hours(72)]
+    # Readings are of one moment: those around a spell do not show it.
+    assert not observe(of).values("bytes_written_total")["bad"].any()
 
 
 def test_no_rate_over_a_long_gap() -> None:
@@ -394,6 +408,29 @@ def test_surveys_show_whether_some_targets_are_slow_or_all_alike() -> None:
     assert (alike.slow, alike.alike, alike.level) == ((), True, pytest.approx(0.8))
     none = breadth_of({}, {})
     assert (none.surveyed, none.alike, none.reason.code) == (False, None, "no-bad-survey")
+
+
+def test_noise_of_both_surveys_makes_no_slow_target() -> None:
+    """With one survey before and one since, all that is known of noise is how targets differ."""
+    found, lost = 0, 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        good, bad = (
+            {f"OST{n:04x}": 1e10 * math.exp(0.08 * rng.standard_t(4)) for n in range(30)}
+            for _ in range(2)
+        )
+        found += bool(breadth_of(good, bad).slow)
+        lost += "OST0007" in breadth_of(good, bad | {"OST0007": 0.1 * good["OST0007"]}).slow
+    assert found <= 5
+    assert lost >= 80
+
+
+def test_one_survey_of_one_spell_among_many_supports_half_of_a_weight() -> None:
+    rows = [(hours(at), f"survey{at}", "OST0", "write_bandwidth", 2e10) for at in (10, 60)]
+    of = plain_context(surveys=pl.DataFrame(rows, schema=SURVEYS, orient="row"))
+    assert breadth(of).sure == 1.0
+    spells = (Period(hours(50), hours(51)), Period(hours(59), hours(61)))
+    assert breadth(replace(of, bad=spells)).sure == pytest.approx(1 / 2)
 
 
 def test_figures_that_read_the_same_are_no_evidence() -> None:

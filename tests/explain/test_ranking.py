@@ -97,6 +97,31 @@ def test_a_good_cause_explains_others_away_but_not_its_chain() -> None:
     assert chained.log_odds == pytest.approx(alone)
 
 
+def test_what_only_changed_at_the_onset_is_not_told_apart_from_what_changed_as_well() -> None:
+    def named(*pieces: Evidence, rival: float) -> float:
+        nodes, settings = (
+            replace(cause(name), signs=("seen", "told"), coincidences=("seen",))
+            for name in ("nodes", "settings")
+        )
+        ranked = rank([weigh(nodes, pieces), weigh(settings, [piece(rival, Route.EXPECTED)])])
+        return confidence(next(o for o in ranked if o.cause.id == "nodes").log_odds)
+
+    both = [
+        weigh(replace(cause(name), signs=("seen",), coincidences=("seen",)), [piece(2.0), more])
+        for name, more in (("settings", piece(1.0, Route.RUNS)), ("nodes", piece(2.0, Route.RUNS)))
+    ]
+    assert [each.cause.id for each in rank(both)] == ["nodes", "settings"]
+    assert [confidence(each.log_odds) for each in rank(both)] == pytest.approx([0.8, 0.8])
+    strong = piece(2.0), piece(0.6, Route.RUNS)
+    assert named(*strong, rival=0.0) > NAMED
+    # Two that changed in the same interval: neither is named, and the better one stays first.
+    assert named(*strong, rival=1.0) == pytest.approx(0.8)
+    assert named(*strong, rival=2.0) == pytest.approx(0.8)
+    # A sign of its mechanism tells it apart.
+    sign = Sign("told", Route.RUNS, view=View.PROBE).weighed("told", 0.6)
+    assert named(strong[0], sign, rival=1.0) > NAMED
+
+
 @given(st.lists(st.floats(-30, 30), min_size=2, max_size=8))
 def test_confidence_is_monotone_and_a_probability(odds: list[float]) -> None:
     values = [confidence(odd) for odd in sorted(odds)]

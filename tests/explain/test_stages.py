@@ -88,6 +88,22 @@ def test_a_cause_takes_its_best_stage_and_says_which(
                     if len(weights) > 1 else [])  # fmt: skip
 
 
+def test_a_quantity_of_one_stage_is_not_that_of_the_whole() -> None:
+    """Lines of two causes may be of different hours: then they state different quantities."""
+
+    def assess(context: Context) -> tuple[Evidence, ...]:
+        later = context.incident.at == LATER
+        sign = Sign("seen", Route.TIME, view=View.PROBE)
+        return (sign.weighed("seen", 2.0 * later, value=1.0 + later, quantity="cpu"),)
+
+    seen = Cause("a", "a", 0.05, assess, "measure a", signs=("seen",))
+    whole = replace(seen, assess=lambda context: assess(plain_context()))
+    (_, of_stage), (_, of_whole) = gather(plain_context(), [seen, whole], stages=stages())
+    assert (of_whole[0].quantity, of_whole[0].value) == ("cpu", 1.0)
+    assert of_stage[0].value == 2.0
+    assert of_stage[0].quantity == "cpu in the stage from 14 March 12:00 alone"
+
+
 def test_a_cause_of_a_later_stage_is_named() -> None:
     table = [cause(0.0, 2.5)]
     assert not explain(plain_context(), table=table).causes

@@ -427,3 +427,17 @@ def test_the_bad_hours_of_what_comes_and_goes_are_those_of_its_slow_runs() -> No
         incident(400, 450, shape=Shape.STEP, effect=0.5), {KEY: spells}, hours(0), NOW
     )
     assert len(steady.bad) == 1
+
+
+def test_around_short_spells_snapshots_are_loaded_whichever_it_is() -> None:
+    spells = tuple(Period(hours(400 + 24 * n), hours(401 + 24 * n)) for n in range(6))
+    available = [hours(8 * n + 4) for n in range(100)]
+    times = snapshot_times(Stretches(spells, ()), available, hours(700))
+    for spell in spells:
+        begin = spell.from_ - timedelta(hours=4)
+        assert {begin, begin + timedelta(hours=8)} <= set(times)
+
+
+def test_the_last_snapshot_before_the_bad_hours_is_loaded() -> None:
+    stretches = Stretches((Period(hours(400), hours(500)),), (Period(hours(100), hours(380)),))
+    assert hours(399) in snapshot_times(stretches, [hours(n) for n in range(600)], hours(0))

@@ -60,6 +60,17 @@ LAUNCHER_ERRORS: Final = re.compile(
     re.I,
 )
 """Launchers, and how `trimtab.reach` and `trimtab.watch` report a run that never began."""
+_PROGRAM_ENDED: Final = re.compile(
+    r"\btasks? [-\d,]+: (?:exited with|killed|terminated|aborted|segmentation fault|bus error"
+    r"|floating point exception|out of memory)"
+    r"|\brank \d+ (?:exited with|died from)|returned a non-zero exit|exited with non-zero status"
+    r"|exited on signal|bad termination of one of your application|\boom[-_ ]kill|node failure on",
+    re.I,
+)
+"""How srun, PALS, Open MPI and Hydra report that a task ended or a node died: the program had been
+launched, and the launcher does not know why it failed."""
+_NOT_EXECUTED: Final = re.compile(r"\bexecve\b", re.I)
+"""... unless there was no program to run: srun then reports its exit as well."""
 FILE_SYSTEM_ERRORS: Final = re.compile(
     r"did not answer|does not answer in|read-only|no space left|no permission to write"
     r"|input/output error|stale file handle|transport endpoint|free space",
@@ -103,6 +114,20 @@ _PATTERNS: Final = (
 """The more specific comes first: MPI-IO reports ``Other I/O error`` for most of them."""
 
 
+def is_of_launcher(problem: str) -> bool:
+    """Return whether a text has the words of a launcher, and none of a program that it launched.
+
+    Examples
+    --------
+    >>> is_of_launcher("srun: error: Unable to create step: Job has expired")
+    True
+    >>> is_of_launcher("srun: error: nid1: task 12: Exited with exit code 1")
+    False
+    """
+    ended = _PROGRAM_ENDED.search(problem) and not _NOT_EXECUTED.search(problem)
+    return LAUNCHER_ERRORS.search(problem) is not None and not ended
+
+
 def failure_of(problem: str | None) -> Failure | None:
     """Return the class of the error that the problem of a run names.
 
@@ -123,6 +148,6 @@ def failure_of(problem: str | None) -> Failure | None:
     for failure, pattern in _PATTERNS:
         if pattern.search(text):
             return failure
-    if LAUNCHER_ERRORS.search(text) and not FILE_SYSTEM_ERRORS.search(text):
+    if is_of_launcher(text) and not FILE_SYSTEM_ERRORS.search(text):
         return Failure.LAUNCHER
     return None

@@ -42,6 +42,7 @@ _SCATTER: Final = 0.05
 """Standard deviation of a target's rate if there are too few surveys of good hours."""
 _WELL_QUANTILE: Final = 0.75
 """Reference for all targets: the upper quartile, because up to half of them may be slow."""
+_BADLY_QUANTILE: Final = 1 - _WELL_QUANTILE
 _SURVEYS_LEAST: Final = 3
 ON_SERVERS: Final = "obdfilter-survey"
 """The benchmark that surveys single targets on the servers; the others cross the network."""
@@ -74,6 +75,9 @@ class Breadth:
     explains
         Whether the targets lost enough for what the incident lost: a probe over all targets waits
         for the slowest. True if either loss is unknown.
+    sure
+        Share of the weight of a few slow targets that the surveys of the bad hours support. All of
+        it, but where trouble comes and goes half for one survey: it is of one spell among many.
     """
 
     slow: tuple[str, ...]
@@ -85,6 +89,7 @@ class Breadth:
     fast_level: float | None = None
     left: float | None = None
     explains: bool = True
+    sure: float = 1.0
 
 
 @once
@@ -95,8 +100,8 @@ def breadth(context: Context) -> Breadth:
     of all targets. Without surveys of good hours it compares with the median of its own survey. A
     target that moved nothing is slow. ``context.incident.targets`` are included.
     """
-    surveys = surveys_within(context)
-    bad, good = (surveys.filter(bad=side) for side in (True, False))
+    within = surveys_within(context)
+    bad, good = (within.filter(bad=side) for side in (True, False))
     named = context.incident.targets
     if bad.is_empty():
         why = Message("no-bad-survey", "no survey of single targets in the bad hours")
@@ -118,7 +123,9 @@ def breadth(context: Context) -> Breadth:
     effect = context.incident.effect
     little = left is not None and effect is not None and 1 - left < _EXPLAINS * (1 - effect)
     fast_level = _level(bad, good, _WELL_QUANTILE)
-    return Breadth(slow, fast, level, True, alike, why, fast_level, left, not little)
+    surveys = bad["run"].n_unique()
+    sure = surveys / (surveys + 1) if len(context.bad) > 1 else 1.0
+    return Breadth(slow, fast, level, True, alike, why, fast_level, left, not little, sure)
 
 
 def surveys_within(context: Context) -> pl.DataFrame:
@@ -134,7 +141,11 @@ def _slow_and_fast(
     bad: pl.DataFrame, good: pl.DataFrame
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     key = ["metric", "target"]
-    usual = good.filter(pl.col("value") > 0).group_by(key).agg(usual=pl.median("value"))
+    usual = (
+        good.filter(pl.col("value") > 0)
+        .group_by(key)
+        .agg(usual=pl.median("value"), n_usual=pl.len())
+    )
     now = bad.group_by(key).agg(pl.median("value"), n=pl.len())
     share = pl.col("value") / pl.col("usual")
     both = now.join(usual, on=key, how="left").with_columns(
@@ -142,24 +153,29 @@ def _slow_and_fast(
             pl.when(pl.col("usual").is_null().all().over("metric")).then(pl.col("value"))
         )
     ).filter(pl.col("share").is_finite())  # fmt: skip
-    well = pl.col("share").quantile(_WELL_QUANTILE).over("metric")
-    scatter = pl.lit(_scatter(good)) / pl.col("n").sqrt()
+    well, badly = (
+        pl.col("share").quantile(part).over("metric") for part in (_WELL_QUANTILE, _BADLY_QUANTILE)
+    )
+    # Noise of both medians, in units of that of a single survey.
+    noise = (1 / pl.col("n") + (1 / pl.col("n_usual")).fill_null(0.0)).sqrt()
+    scatter = pl.lit(_scatter(good)) * noise
     least = pl.max_horizontal(pl.lit(_SLOW_LEAST), _SLOW_SIGMAS * scatter).clip(upper_bound=0.5)
     judged = both.with_columns(
         low=pl.col("share") < well * (1 - least),
-        # Noise of the median of n surveys is smaller: as deep as this in a single one.
-        depth=-(pl.col("share").clip(0.0) / well).log() * pl.col("n").sqrt(),
+        # As deep as this, or as high, in a single survey.
+        depth=-(pl.col("share").clip(0.0) / well).log() / noise,
+        height=(pl.col("share").clip(0.0) / badly).log() / noise,
     )
     depths = judged.filter(pl.col("low") & ~pl.col("depth").is_nan())["depth"].to_list()
     depths.sort(reverse=True)
-    beyond = _beyond_chance(depths, judged.height, good)
+    beyond = _beyond_chance(depths, judged.height, _noise(good, judged["height"]))
     judged = judged.with_columns(slow=pl.col("low") & (pl.col("depth") >= beyond))
     by_target = judged.group_by("target").agg(pl.col("slow").any()).sort("target")
     slow, fast = (tuple(by_target.filter(slow=side)["target"].to_list()) for side in (True, False))
     return slow, fast
 
 
-def _beyond_chance(depths: Sequence[float], of: int, good: pl.DataFrame) -> float:
+def _beyond_chance(depths: Sequence[float], of: int, noise: tuple[float, float]) -> float:
     """Return the depth from which targets are slow beyond chance; infinite if none is.
 
     Parameters
@@ -169,15 +185,15 @@ def _beyond_chance(depths: Sequence[float], of: int, good: pl.DataFrame) -> floa
         deepest first.
     of
         Number of targets that were compared, low or not.
-    good
-        Surveys of good hours: they show how deep noise alone reaches.
+    noise
+        How deep noise alone reaches, from `_noise`.
 
     Notes
     -----
     The deepest k of n are slow if noise makes k of n as deep as the k-th with a probability below
     `_BY_CHANCE` (binomial).
     """
-    share, reach = _noise(good)
+    share, reach = noise
     slow = math.inf
     for count, depth in enumerate(depths, start=1):
         rate = share * min(1.0, reach / max(depth, reach)) ** _TAIL_POWER
@@ -186,8 +202,12 @@ def _beyond_chance(depths: Sequence[float], of: int, good: pl.DataFrame) -> floa
     return slow
 
 
-def _noise(good: pl.DataFrame) -> tuple[float, float]:
-    """Return a share of the good rows, and the depth that they exceed by noise alone."""
+def _noise(good: pl.DataFrame, heights: pl.Series) -> tuple[float, float]:
+    """Return a share of single surveys, and the depth that they exceed by noise alone.
+
+    From the surveys of good hours; if each target has one at most, from how much faster than usual
+    targets were (``heights``): a slow target is not among those.
+    """
     key = ["metric", "target"]
     of_target = good.filter(pl.col("value") > 0).with_columns(n=pl.len().over(key))
     shares = of_target.filter(pl.col("n") >= 2).with_columns(
@@ -199,6 +219,8 @@ def _noise(good: pl.DataFrame) -> tuple[float, float]:
     depth = -(pl.col("share") / well).log() * pl.col("n") / (pl.col("n") - 1)
     all_depths: list[float] = shares.select(depth).to_series().to_list()
     depths = sorted((value for value in all_depths if math.isfinite(value)), reverse=True)
+    if len(depths) < _TAIL_ROWS:
+        depths = sorted(heights.filter(heights.is_finite()).to_list(), reverse=True)
     if len(depths) < _TAIL_ROWS:
         return share, sigmas * _SCATTER
     count = max(3, math.ceil(_TAIL_SHARE * len(depths)))

@@ -362,9 +362,9 @@ def snapshot_times(
     """Return the snapshots to load: from the bad and good hours, and the record's first three.
 
     Those nearest to the onset come first, the rest is spread evenly: the onset shows most, and
-    counters give rates between neighbours. Of bad hours longer than a week, pairs of neighbours are
-    spread over all of them. If few are within bad hours, those around them are included too: most
-    of what was counted between them happened then.
+    counters give rates between neighbours, one of which is the last before the bad hours. Of bad
+    hours longer than a week, pairs of neighbours are spread over all of them. If few are within bad
+    hours, those around them are included too: most of what was counted between them happened then.
     """
     times = sorted(set(available))
     begins = bisect_left(times, record_from)
@@ -374,8 +374,10 @@ def snapshot_times(
         for windows in (stretches.bad, stretches.good)
     )
     begin = stretches.bad[0].from_ if stretches.bad else record_from
+    before = bisect_left(times, begin)
     chosen = (
-        *(at for window in stretches.bad[:_FIRST_TIMES] for at in _around(times, window)),
+        *times[max(0, before - 1) : before],
+        *(at for hours in _chosen(stretches.bad, BAD_TIMES // 2) for at in _around(times, hours)),
         *(_pairs if _length(stretches.bad) > _GOOD_LONGEST else _chosen)(bad, BAD_TIMES),
         *_chosen(sorted(good, key=lambda at: abs(at - begin)), GOOD_TIMES),
         *first,
@@ -491,7 +493,7 @@ def _pairs(times: Sequence[datetime], most: int) -> list[datetime]:
     return [at for begin in begins for at in times[begin : begin + 2]]
 
 
-def _chosen(times: Sequence[datetime], most: int) -> list[datetime]:
+def _chosen(times: Sequence[T], most: int) -> list[T]:
     """Return at most this many: the first two thirds in order, the rest spread evenly."""
     if len(times) <= most:
         return list(times)
@@ -534,6 +536,9 @@ class Cause:
     signs
         Codes of the evidence specific to this mechanism. If none of it supports the cause,
         circumstances (shape, season, metric) alone do not make it a candidate.
+    coincidences
+        Those signs that show only that something changed when it began. Whatever else changed then
+        fits as well: by them alone a cause is not told apart from it.
     measurement
         The experiment that would decide whether this is the cause, in one sentence, on one target.
     slows_metadata
@@ -555,6 +560,7 @@ class Cause:
     measurement: str
     brings_about: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
+    coincidences: tuple[str, ...] = ()
     mitigation: bool = False
     slows_metadata: bool = True
     measurement_where: tuple[tuple[str, str], ...] = ()

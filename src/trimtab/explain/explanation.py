@@ -37,6 +37,7 @@ from trimtab.base.incident import (
 from trimtab.base.run import RunStatus
 from trimtab.explain.breadth import breadth, surveys_within
 from trimtab.explain.causes import TABLE
+from trimtab.explain.causes.setting_path import passed_by
 from trimtab.explain.context import Cause, Context, RunFact
 from trimtab.explain.next_step import deciding
 from trimtab.explain.telemetry_frame import OSTS, observe
@@ -82,14 +83,19 @@ def rank(weighed: Sequence[Weighed]) -> tuple[Weighed, ...]:
     adjusted = [
         replace(candidate, log_odds=_lowered(candidate, chained, links)) for candidate in chained
     ]
+    # Of two that were lowered alike, the better one stays first.
+    adjusted.sort(key=lambda candidate: (-candidate.log_odds, candidate.cause.id))
+    capped = [
+        replace(candidate, log_odds=min(candidate.log_odds, _most(candidate, adjusted, links)))
+        for candidate in adjusted
+    ]
     return tuple(
         sorted(
-            adjusted,
+            capped,
             key=lambda candidate: (
                 not (candidate.cause.mitigation and confidence(candidate.log_odds) >= NAMED),
                 not candidate.could_be_assessed,
                 -candidate.log_odds,
-                candidate.cause.id,
             ),
         )
     )
@@ -106,6 +112,11 @@ def confidence(log_odds: float) -> float:
     intercept, slope = CALIBRATION
     exponent = intercept + slope * log_odds * math.log(10)
     return 1 / (1 + math.exp(-max(-700.0, min(700.0, exponent))))
+
+
+_SHARED: Final = (math.log(1 / SHOWN - 1) - CALIBRATION[0]) / (CALIBRATION[1] * math.log(10))
+"""Log10 odds of the confidence that a cause has at most beside another one that is listed: what
+that one leaves at least."""
 
 
 def assessment(candidate: Weighed, *, standing: bool = False) -> Assessment:
@@ -170,6 +181,17 @@ def _lowered(
         if other.because_of == candidate.cause.id and other.log_odds > 0
     ]
     return min([lowered, *(log_odds - 0.01 for log_odds in brought)])
+
+
+def _most(candidate: Weighed, everyone: Sequence[Weighed], links: Mapping[str, Weighed]) -> float:
+    """Return the maximum log odds of a cause: less than named if nothing tells it from another.
+
+    If all that supports it is that something changed when the incident began, and another cause
+    outside its chain is listed, it is no surer than what that one leaves.
+    """
+    family = _family(candidate, links)
+    has_rival = any(other.cause.id not in family and _is_shown(other) for other in everyone)
+    return _SHARED if candidate.is_coincidence and has_rival else math.inf
 
 
 def _family(candidate: Weighed, links: Mapping[str, Weighed]) -> set[str]:
@@ -314,8 +336,6 @@ def _survey(metric: str, limit: float | None, saw: bool, reason: Message) -> Ins
 
 Gathered = tuple[Cause, tuple[Evidence, ...]]
 
-_ON_NAMES = ("file_", "directory_", "metadata_")
-
 
 def explain(
     context: Context,
@@ -370,11 +390,17 @@ def gather(
 
 def _of_stage(cause: Cause, stage: Context, stages: Sequence[Context]) -> tuple[Evidence, ...]:
     at, looks = stage.incident.at, len(stages) + 1
-    text = f"in the stage from {at:%d %B %H:%M} alone, one of {looks} looks at the incident"
+    hours = f"in the stage from {at:%d %B %H:%M} alone"
+    text = f"{hours}, one of {looks} looks at the incident"
     looked = Evidence(
         Found.AGAINST, Message("of-one-stage", text), Route.RUNS, -math.log10(looks), at=at
     )
-    return (*cause.evidence(stage), looked)
+    # Of other hours, a quantity is another one.
+    pieces = (
+        replace(piece, quantity=f"{piece.quantity} {hours}") if piece.quantity else piece
+        for piece in cause.evidence(stage)
+    )
+    return (*pieces, looked)
 
 
 def conclude(
@@ -424,8 +450,7 @@ def ranked_for(incident: Incident, gathered: Sequence[Gathered]) -> tuple[Weighe
     alone = not incident.targets and incident.until in (None, incident.at)
     lone = incident.shape is Shape.DIP and incident.runs <= 1 and alone
     faint = FAINT if lone else 0.0
-    of_names = incident.key is not None and incident.key.metric.startswith(_ON_NAMES)
-    of_names = of_names and not any("bandwidth" in series for series in incident.moved_with)
+    of_names = "bytes" not in passed_by(incident)
     return rank(
         [
             weigh(

@@ -143,7 +143,7 @@ class Observations:
 
         Column ``seconds`` is the length of the interval; ``at`` is its end. A counter that went
         down was reset: that interval is unknown and left out. An interval is bad if more than half
-        of it was.
+        of it was; if none is, one in which any part was.
 
         Parameters
         ----------
@@ -299,11 +299,15 @@ class Observations:
         return marked(frame, self._bad, self._good)
 
     def _mostly(self, steps: pl.DataFrame) -> pl.DataFrame:
-        """Return the steps that are mostly in one of the stretches, with ``bad``."""
+        """Return the steps that are mostly in one of the stretches, with ``bad``.
+
+        Where every spell is shorter than half a step, a step is bad that has any part of one.
+        """
         bad, good = (_overlap_s(windows) for windows in (self._bad, self._good))
         half = pl.col("seconds") / 2
         overlaps = steps.with_columns(bad_s=bad, good_s=good)
-        overlaps = overlaps.with_columns(bad=pl.col("bad_s") > half)
+        marks = overlaps.with_columns(bad=pl.col("bad_s") > half)
+        overlaps = marks if marks["bad"].any() else overlaps.with_columns(bad=pl.col("bad_s") > 0)
         return overlaps.filter(pl.col("bad") | (pl.col("good_s") > half)).drop("bad_s", "good_s")
 
 

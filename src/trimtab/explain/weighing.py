@@ -54,6 +54,12 @@ class Weighed:
         return any(piece.found is Found.FOR for piece in self.evidence)
 
     @property
+    def is_coincidence(self) -> bool:
+        """Whether its signs show only that something changed when the incident began."""
+        signs = [piece.what.code for piece in self.evidence if is_sign(self.cause, piece)]
+        return bool(signs) and all(code in self.cause.coincidences for code in signs)
+
+    @property
     def could_be_assessed(self) -> bool:
         """Whether any decisive evidence was available."""
         return any(piece.found in (Found.FOR, Found.AGAINST) for piece in self.evidence)

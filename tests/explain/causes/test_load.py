@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from datetime import datetime
 
 import pytest
 from tests.explain.causes.contexts import (
@@ -10,8 +11,11 @@ from tests.explain.causes.contexts import (
     HOUR,
     HOURS,
     OSTS,
+    START,
+    By,
     Row,
     counter,
+    gauge,
     incident,
     quiet,
     reading,
@@ -21,7 +25,7 @@ from tests.explain.causes.contexts import (
 from trimtab.base.incident import Found, Shape
 from trimtab.explain.causes.competing_load import COMPETING_LOAD as LOAD
 from trimtab.explain.causes.competing_load import _weight_of_share
-from trimtab.explain.context import Period
+from trimtab.explain.context import Context, Period
 
 BYTES = "client_bytes_written_total"
 
@@ -97,3 +101,39 @@ def test_load_that_goes_on_when_runs_are_well_again_slows_none() -> None:
     shows(LOAD, quiet(of=of, bad=bad), "load-after", Found.NEUTRAL)
     spread = incident(Shape.UNSTEADY, until=ended)
     shows(LOAD, quiet(written(20e9), of=spread, bad=bad), "load-after", Found.NOT_AVAILABLE)
+
+
+def filled(usual_per_s: float, burst_per_s: float, grown: float) -> Context:
+    """Return targets that others wrote to for two hours before the first bad one, and filled."""
+    begin = BAD_FROM - 2 * HOUR
+
+    def hours_of_burst(at: datetime) -> float:
+        return max(0.0, min(2.0, (at - begin) / HOUR))
+
+    def space(part: float) -> By:
+        def used(_: str, at: datetime) -> float:
+            share = 0.6 + grown * hours_of_burst(at) / 2
+            return 1e14 * (share if part else 1 - share)
+
+        return used
+
+    written = [
+        reading(at, target, BYTES, 3600 * (usual_per_s * n + burst_per_s * hours_of_burst(at)))
+        for target in OSTS
+        for n, at in enumerate(HOURS)
+    ]
+    rows = (gauge("used_bytes", space(1)), gauge("available_bytes", space(0)), written)
+    return quiet(*rows, of=incident(at=BAD_FROM), good=(Period(START, BAD_FROM - 3 * HOUR),))
+
+
+def test_load_that_filled_the_targets_is_seen_where_they_filled() -> None:
+    """No byte is written once they are full: in the bad hours there is nothing to see."""
+    size = 1e14 * 0.39 / (2 * 3600)
+    piece = shows(LOAD, filled(1e8, size, 0.39), "load-filled", Found.FOR, at=BAD_FROM - 2 * HOUR)
+    assert piece.weight == pytest.approx(1.5)
+    assert all(each.weight >= 0 for each in LOAD.evidence(filled(1e8, size, 0.39)))
+    # They filled though nobody wrote more than ever: what had been removed before no longer is.
+    shows(LOAD, filled(size, 0.0, 0.39), "load-filled", Found.NEUTRAL)
+    # What others wrote is little of it.
+    shows(LOAD, filled(1e8, size / 4, 0.39), "load-filled", Found.NEUTRAL)
+    shows(LOAD, filled(1e8, size, 0.1), "load-filled", reason="not-filled")

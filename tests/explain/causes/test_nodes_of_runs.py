@@ -91,6 +91,20 @@ def test_a_mixed_pool_makes_runs_scatter() -> None:
     shows(CLIENT_NODE, scattered(0.0, 0.0), "nodes-predict-nothing", weight=0)
 
 
+def test_where_nodes_always_differed_a_slow_one_that_is_new_is_no_bad_node() -> None:
+    def with_new(before: float) -> Context:
+        of = scattered(0.25, before)
+        facts = tuple(
+            replace(fact, hosts=(*fact.hosts, "nid0900"), values={"write_bandwidth": 4e11})
+            if fact.at >= BAD_FROM and number % 4 == 0 else fact
+            for number, fact in enumerate(of.runs)
+        )  # fmt: skip
+        return replace(of, runs=facts)
+
+    shows(CLIENT_NODE, with_new(0.0), "slow-with-node", Found.FOR, says="nid0900")
+    shows(CLIENT_NODE, with_new(0.25), "slow-with-node", Found.NEUTRAL, says="nid0900")
+
+
 def noted(detail: str, hours: float = 30) -> Context:
     facts = []
     for n, at in enumerate(HOURS):

@@ -76,6 +76,27 @@ def test_a_setting_that_no_byte_passes_is_not_named() -> None:
     assert sure("checksums") > sure("some_tunable") > sure("debug_mb")
 
 
+@pytest.mark.parametrize(
+    ("name", "metric", "most"),
+    [
+        ("statahead_max", "file_stat_rate", 1.5),
+        ("statahead_max", "write_bandwidth", 0.0),
+        ("pages_per_rpc", "write_bandwidth", 1.5),
+        ("read_ahead_mb", "file_creation_rate", 0.0),
+        ("debug", "write_bandwidth", 1.5),
+        ("debug_mb", "file_stat_rate", 0.0),
+        ("obdfilter/soft_sync_limit", "write_bandwidth", 1.2),
+    ],
+)
+def test_a_setting_counts_where_it_is_on_the_path_of_what_is_slow(
+    name: str, metric: str, most: float
+) -> None:
+    of = replace(incident(metric=metric), onset=BETWEEN.onset)
+    piece = shows(CONFIGURATION_CHANGE, quiet(of=of, settings=changed_at(name, 0)),
+                  "setting-changed")  # fmt: skip
+    assert piece.weight == pytest.approx(most, abs=0.01)
+
+
 def test_changes_of_other_things_are_no_rivals() -> None:
     def weight(*details: str) -> float:
         more = (event(CHANGE, BAD_FROM - (40 + n) * HOUR, detail)

@@ -115,6 +115,13 @@ def test_one_run_that_was_refused_says_enough() -> None:
     assert [cause.cause for cause in causes][:1] == ["launch-failure"]
 
 
+def test_a_task_that_exited_had_been_launched() -> None:
+    ended = silent("srun: error: nid001077: task 12: Exited with exit code 1", RunStatus.FAILED)
+    shows(LAUNCH, ended, "other-words", Found.AGAINST)
+    assert not any(cause.cause == "launch-failure"
+                   for cause in conclude(ended.incident, gather(ended)).causes)  # fmt: skip
+
+
 @pytest.mark.parametrize("cause", [COMPETING_LOAD, METADATA_LOAD])
 def test_runs_that_never_began_are_no_load(cause: Cause) -> None:
     shows(cause, silent(SLURM_AWAY), "runs-never-began", Found.AGAINST, weight=-2.0)

@@ -31,7 +31,7 @@ from trimtab.base.run import RunStatus
 from trimtab.base.units import enumerated
 from trimtab.explain.causes.evidence import UNSEEN, levels, of_incident, of_series, value_of
 from trimtab.explain.causes.network import clients_against_servers
-from trimtab.explain.causes.node_speed import follows_nodes
+from trimtab.explain.causes.node_speed import follows_nodes, mean_weight
 from trimtab.explain.causes.onset import down_before, length_of, onset_of
 from trimtab.explain.context import Cause, Context, RunFact, always_at, once
 from trimtab.explain.contrast import MOST, Sign
@@ -95,13 +95,16 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     moved, placed, following = (
         _nodes_changed(context), _place_changed(context), _follows_nodes(context)
     )  # fmt: skip
-    if Found.FOR in (moved.found, following.found) and by_node.found is Found.AGAINST:
-        # No single node separates slow runs from others if all nodes are new, or several slow.
-        by_node = replace(by_node, found=Found.NEUTRAL, weight=0.0)
+    earlier = _before(context, node)
+    no_single = Found.FOR in (moved.found, following.found) and by_node.found is Found.AGAINST
+    if no_single or (_differed(following) and earlier.reason is not None):
+        # No single node separates slow runs from others if all nodes are new, or several slow; and
+        # where nodes always differed, one that is new to the probe may always have been slow.
+        by_node = replace(by_node, found=Found.NEUTRAL, weight=0.0, against=None)
     has_moved = Found.FOR in (moved.found, placed.found)
     below = clients_against_servers(context)
     return (
-        by_node, following, _before(context, node), moved, placed,
+        by_node, following, earlier, moved, placed,
         _shape(context, has_moved=has_moved), _logged(context), _alone(context), _answered(context),
         *([below] if below.found is Found.AGAINST else []),
     )  # fmt: skip
@@ -134,7 +137,7 @@ def _by_node(context: Context) -> tuple[Evidence, str | None]:
     base = _base(context, limit)
     nodes = [_node(name, telling, slow, base) for name in names]
     # All are equally likely beforehand; nodes that are in every run cannot be distinguished.
-    weight = _mean_weight([node.weight for node in nodes], len(names) + len(everywhere))
+    weight = mean_weight([node.weight for node in nodes], len(names) + len(everywhere))
     most = max(nodes, key=lambda node: (node.weight, node.name))
     text = (
         f"{most.name}: {most.slow_with} of {most.slow_with + most.well_with} runs with it were "
@@ -177,9 +180,15 @@ def _follows_nodes(context: Context) -> Evidence:
         text = "the nodes of other runs do not predict how fast a run is"
         return sign.weighed(text, 0.0, code="nodes-predict-nothing", value=r)
     text = f"the nodes of other runs predict how fast a run is, with a correlation of {r:.2f}"
-    if usual > _PREDICTED_BEFORE:
-        return sign.weighed(f"{text}; so they did before", 0.0, value=r)
-    return sign.weighed(text, weight, value=r)
+    seen = sign.weighed(text, weight, value=r, reference=usual)
+    if _differed(seen):
+        return sign.weighed(f"{text}; so they did before", 0.0, value=r, reference=usual)
+    return seen
+
+
+def _differed(following: Evidence) -> bool:
+    """Return whether nodes predicted the speed before the incident."""
+    return isinstance(following.reference, float) and following.reference > _PREDICTED_BEFORE
 
 
 def _logged(context: Context) -> Evidence:
@@ -246,7 +255,8 @@ def _nodes_changed(context: Context) -> Evidence:
     if not _are_enough(before, since):
         text = f"{before} runs before it began and {since} since name their nodes"
         return sign.missing("too-few-runs", text)
-    moves = [_move(context, runs, _hosts, new) for new in (_share_new, _share_beyond)]
+    moves = (_move(context, runs, lambda run: frozenset(run.hosts), new)
+             for new in (_share_new, _share_beyond))  # fmt: skip
     move = max(filter(None, moves), key=lambda each: each.weight, default=None)
     if move is None:
         text = "no move to other nodes when it began"
@@ -317,10 +327,6 @@ class _Move:
     before: frozenset[str]
     since: frozenset[str]
     weight: float
-
-
-def _hosts(run: RunFact) -> frozenset[str]:
-    return frozenset(run.hosts)
 
 
 def _move(context: Context, runs: Sequence[RunFact], where: Where, new: New) -> _Move | None:
@@ -506,13 +512,6 @@ def _chance(slow: int, well: int, before: tuple[float, float]) -> float:
     return natural / math.log(10)
 
 
-def _mean_weight(weights: Sequence[float], of: int) -> float:
-    """Return log10 of the mean likelihood ratio of ``of`` nodes; it is 1 for those not listed."""
-    most = max(*weights, 0.0) if len(weights) > 1 else max(weights[0], 0.0)
-    total = sum(10 ** (weight - most) for weight in weights) + (of - len(weights)) * 10**-most
-    return math.log10(total / of) + most if total > 0 else -math.inf
-
-
 def _alone(context: Context) -> Evidence:
     """Return whether other probes, on other nodes, moved with it.
 
@@ -585,6 +584,7 @@ CLIENT_NODE: Final = Cause(
     assess=assess,
     acts_on=always_at("client"),
     signs=("slow-with-node", "speed-of-nodes", "node-logged", "nodes-changed", "place-changed"),
+    coincidences=("nodes-changed", "place-changed"),
     measurement=(
         "Run the probe on the same nodes twice, with and without the suspected node, and run "
         "lnet_selftest between that node and a server."

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from statistics import median
 from typing import Final
 
@@ -18,7 +19,7 @@ import polars as pl
 from trimtab.base.error import Message
 from trimtab.base.incident import Against, Evidence, Found, Route, Shape
 from trimtab.base.run import METRIC_UNITS, RunStatus
-from trimtab.base.units import format_bytes_per_s, format_percent
+from trimtab.base.units import format_bytes, format_bytes_per_s, format_percent
 from trimtab.explain.causes.evidence import (
     UNSEEN,
     heavier,
@@ -29,6 +30,7 @@ from trimtab.explain.causes.evidence import (
     with_circumstance,
 )
 from trimtab.explain.causes.failed_runs import kept_from_starting
+from trimtab.explain.causes.onset import onset_of
 from trimtab.explain.context import LONGEST_STEP, Cause, Context, Period, RunFact, always_at
 from trimtab.explain.contrast import Sign, in_time
 from trimtab.explain.sight import View
@@ -60,6 +62,10 @@ _LOAD_WENT_ON: Final = -0.7
 """Weight if the load continued after runs had recovered."""
 _AS_MUCH: Final = 0.9
 """Share of the load of the bad hours above which it continued."""
+_BY_LOAD: Final = 0.5
+"""Least share of what filled the targets that is known to be new, and written by others."""
+_FILLED: Final = 1.5
+"""What is written stays until it is removed: hardly a coincidence, if it is far more than usual."""
 _WHOLE: Final = 0.9
 """Share of the targets that a sum must cover."""
 ACCOUNTING: Final = "accounting of the batch system"
@@ -82,8 +88,16 @@ def assess_competing_load(context: Context) -> tuple[Evidence, ...]:
         beside,
         _went_on(context, steps, source),
         _jobs(context, measured=bool(steps)),
-        kept_from_starting(context),
     )
+    filled = _filled(context, steps, source)
+    if filled.found is Found.FOR:
+        # A full file system takes no more: nothing can be seen of the load once it had filled it.
+        seen = tuple(
+            replace(piece, found=Found.NEUTRAL, weight=0.0, against=None)
+            if piece.found is Found.AGAINST else piece
+            for piece in seen
+        )  # fmt: skip
+    seen = (*seen, kept_from_starting(context), filled)
     # Load as large as the probe's own reach slows it, though jobs seldom last so long.
     is_heavy = isinstance(beside.value, float) and beside.value >= 1 and beside.found is Found.FOR
     return with_circumstance(seen, _shape(context, is_heavy=is_heavy))
@@ -240,6 +254,58 @@ def _weight_of_share(share: float) -> float:
     return min(1.0, 0.5 + powers * (0.5 if powers > 0 else 2 / math.log10(3)))
 
 
+def _filled(context: Context, steps: Sequence[TrafficStep], source: str) -> Evidence:
+    """Return whether others wrote what filled the targets, faster than they usually write.
+
+    From where they filled fastest in the day before the onset up to the first snapshot that shows
+    them over the limit.
+    """
+    sign = Sign(
+        "load-filled", Route.TIME, "what other jobs wrote while the targets filled",
+        source=source.partition(" and ")[0], unit="B", view=View.TRAFFIC,
+    )  # fmt: skip
+    usual = [value for *_, value, is_bad in steps if not is_bad]
+    around = Period(onset_of(context)[0] - LONGEST_STEP, context.end)
+    filling = _filling(Observations(context.telemetry, bad=(around,), good=context.good), context)
+    if filling is None or not usual:
+        return sign.missing("not-filled", "the targets did not fill up as it began")
+    begin, end, grown = filling
+    seen = Observations(context.telemetry, bad=(Period(begin, end),), good=())
+    rates = seen.rates(sign.source or "", kinds=OSTS)
+    own_runs = [replace(run, bytes_read=None) for run in _own_runs(context)]
+    written = [_less(step, own_runs) for step in (_summed([rates]) if rates.height else [])]
+    wrote = sum(seconds * rate for _, seconds, rate, _ in written)
+    faster = wrote > _MORE * median(usual) * (end - begin).total_seconds()
+    text = (
+        f"other jobs wrote {format_bytes(wrote)} from {begin:%d %B %H:%M} to {end:%d %B %H:%M}, "
+        f"while the targets filled by {format_bytes(grown)}"
+    )
+    weight = _FILLED if faster and wrote >= _BY_LOAD * grown else 0.0
+    return sign.weighed(text, weight, value=wrote, reference=grown, at=begin)
+
+
+def _filling(seen: Observations, context: Context) -> tuple[datetime, datetime, float] | None:
+    """Return from when to when most targets rose over the limit, and by how many bytes in all.
+
+    ``None`` if they did not, or if most of that had been there before.
+    """
+    full = seen.fullness().group_by("at").agg(full=pl.median("value"))
+    used = seen.values("used_bytes", kinds=OSTS).group_by("at", "bad").agg(used=pl.sum("value"))
+    joined = full.join(used, on="at").sort("at")
+    usual = joined.filter(~pl.col("bad"))["used"].median()
+    rows = joined.filter("bad").select("at", "full", "used").rows()
+    over = next((n for n, (_, share, _) in enumerate(rows) if share > context.limits.fullness), 0)
+    if not over or not isinstance(usual, float):
+        return None
+    end, _, most = rows[over]
+    begin, _, least = max(
+        pairwise(rows[: over + 1]),
+        key=lambda step: (step[1][2] - step[0][2]) / (step[1][0] - step[0][0]).total_seconds(),
+    )[0]
+    grown = most - least
+    return (begin, end, grown) if grown > 0 and grown >= _BY_LOAD * (most - usual) else None
+
+
 def _went_on(context: Context, steps: Sequence[TrafficStep], source: str) -> Evidence:
     """Return whether the load continued after runs had recovered: then it did not slow them."""
     sign = Sign("load-after", Route.TIME, "load after the incident", unit="B/s", view=View.TRAFFIC)
@@ -343,7 +409,7 @@ COMPETING_LOAD: Final = Cause(
     prior=UNSEEN,  # [S1] names none of the 13 days so: equal to the others not named
     assess=assess_competing_load,
     acts_on=always_at("network", "server", "target"),
-    signs=("load-in-time", "load-of-reach"),
+    signs=("load-in-time", "load-of-reach", "load-filled"),
     measurement=(
         "Find who moves the data (lctl get_param obdfilter.*.job_stats on the servers), and run "
         "the probe again when that job has ended."

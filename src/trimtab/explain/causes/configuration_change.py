@@ -33,6 +33,7 @@ from trimtab.explain.causes.evidence import (
     with_circumstance,
 )
 from trimtab.explain.causes.onset import down_before, length_of, onset_of
+from trimtab.explain.causes.setting_path import passed_by, paths_of
 from trimtab.explain.context import Cause, Context, once
 from trimtab.explain.contrast import Sign
 from trimtab.explain.sight import (
@@ -100,22 +101,8 @@ _WORDS_OF_LAYERS: Final[tuple[tuple[frozenset[Layer], re.Pattern[str]], ...]] = 
 _OTHER_SUBJECT: Final = 0.15
 """Words of an unrelated entry: "monitoring agent updated"."""
 _NO_SUBJECT: Final = 0.8
-_OF_SPEED: Final = re.compile(
-    r"checksum|rpcs|pages_per_rpc|dirty|read_?ahead|(?:kernel_release|_version|firmware)\Z|governor"
-    r"|queue/|stripe|brw_size|mb_|wbt|cache|journal|threads|nrs|mtu|credits|lnd|numa|smt|mitigation"
-    r"|bios|microcode|c_?state|turbo|lru|max_sectors|discard|mount",
-    re.I,
-)
-"""Settings on the path of a client's bytes or operations."""
-_OF_BOOKKEEPING: Final = re.compile(
-    r"debug|panic_|jobid|job_cleanup|job_stats|changelog|timeout|\bat_(?:min|max|history)|ping(?:er|_)"
-    r"|qos_(?:prio|threshold)|statahead|quota|dump|identity|nodemap",
-    re.I,
-)
-"""Debug buffers, statistics, time limits, placement of new files, read-ahead of listings: settings
-that are not on the path of a working probe's bytes."""
 _UNKNOWN_SETTING: Final = 1.2
-"""Maximum weight of a setting that is neither."""
+"""Maximum weight of a setting of which no path is known."""
 _EVENT_MOST: Final = 1.7
 _SETTING_MOST: Final = 1.6
 _LATE_MOST: Final = 0.8
@@ -209,8 +196,8 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
     reach = next((limit for limit, _ in _CHANCE_OF_GAP if far <= limit), _BEFORE)
     window = max(reach, length_of(context))
     # Changes that could not slow a probe are no rivals of one that could.
-    subject = _subject(event)
-    rivals = sum(_subject(change) >= subject for change in changes) - 1
+    subject = _subject(context, event)
+    rivals = sum(_subject(context, change) >= subject for change in changes) - 1
     weight = max(-0.3, min(_EVENT_MOST, beyond_chance(soon, rivals, known, window)))
     if late:
         # Logged once the work was done, or a reaction to the slow runs.
@@ -218,10 +205,11 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
     return min(weight, subject)
 
 
-def _subject(event: Event) -> float:
+def _subject(context: Context, event: Event) -> float:
     """Return the maximum weight of an entry, from what it says was changed."""
-    if _OF_BOOKKEEPING.search(event.detail) and not _OF_SPEED.search(event.detail):
-        return _OTHER_SUBJECT
+    paths = paths_of(event.detail)
+    if paths is not None and not paths & passed_by(context.incident):
+        return 0.0
     if _OF_STORAGE.search(event.detail) or event.targets or event.kind is not CONFIG_CHANGE:
         return _EVENT_MOST
     return _OTHER_SUBJECT if _OF_OTHERS.search(event.detail) else _NO_SUBJECT
@@ -311,11 +299,11 @@ def _set(
     weight = _weight_of_setting(context, near, others, known)
     if logged > 0:
         # Entry and setting are one change: together they weigh little more than the heavier one.
-        weight = max(_SHOWN_TOO, weight - logged)
+        weight = max(min(_SHOWN_TOO, weight), weight - logged)
     widest = max(
         near,
         key=lambda change: (
-            _subject_of_setting(change),
+            _subject_of_setting(context, change),
             len(change.targets) / max(change.of, 1),
             -abs((change.at - begun) / timedelta(hours=1)),
         ),
@@ -374,14 +362,16 @@ def _weight_of_setting(
     between = min(change.at - change.before_at for change in near)
     window = max(between, length_of(context), _SOON)
     weight = beyond_chance(0.8, len(times), known[-1] - known[0], window)
-    return max(0.2, min(max(map(_subject_of_setting, near)), weight))
+    subject = max(_subject_of_setting(context, change) for change in near)
+    return min(subject, max(0.2, weight))
 
 
-def _subject_of_setting(change: SettingChange) -> float:
-    """Return the maximum weight of a setting, from what it is known to govern."""
-    if _OF_BOOKKEEPING.search(change.name):
-        return _OTHER_SUBJECT
-    return _SETTING_MOST if _OF_SPEED.search(change.name) else _UNKNOWN_SETTING
+def _subject_of_setting(context: Context, change: SettingChange) -> float:
+    """Return the maximum weight of a setting: none if it acts elsewhere than where it is slow."""
+    paths = paths_of(change.name)
+    if paths is None:
+        return _UNKNOWN_SETTING
+    return _SETTING_MOST if paths & passed_by(context.incident) else 0.0
 
 
 def _kinds_within(
@@ -458,7 +448,7 @@ def _alike(context: Context, event: Event | None, settings: Sequence[SettingChan
     if extent.slow:
         text = f"only {named(extent.slow)} slow; a site-wide change would affect all targets"
         return sign.weighed(
-            text, -0.8, code="some-targets-slow", targets=extent.slow, unit=None,
+            text, -0.8 * extent.sure, code="some-targets-slow", targets=extent.slow, unit=None,
             against=Against.RIVAL,
         )  # fmt: skip
     unseen = view is View.SURVEY_ON_SERVERS and not acts_on(context) & SEES[view]
@@ -577,6 +567,7 @@ CONFIGURATION_CHANGE: Final = Cause(
         "setting-reverted",
         "slow-among-changed",
     ),
+    coincidences=("change-logged", "setting-changed", "targets-added"),
     measurement=(
         "On one client or target out of service, alternate the old and the new value, a dozen "
         "runs each. Protection of data and system stays on; the test shows its cost."

@@ -228,7 +228,7 @@ def clients_against_servers(context: Context) -> Evidence:
         if extent.left is not None and not extent.explains:
             text += f", at {format_percent(extent.left, 0)}: too little for what the probe lost"
         return sign.weighed(
-            text, _SERVERS_TOO if extent.explains else 0.0, code="servers-slow-too",
+            text, _SERVERS_TOO * extent.sure if extent.explains else 0.0, code="servers-slow-too",
             targets=extent.slow, against=Against.RIVAL,
         )  # fmt: skip
     if extent.level is None:
@@ -390,6 +390,7 @@ NETWORK: Final = Cause(
         "network-saturated",
         "network-logged",
     ),
+    coincidences=("network-logged",),
     measurement=(
         "Run LNet selftest between the probe's nodes and every server, both ways, and compare with "
         "a good time or with the line rate (trimtab ladder SITE)."

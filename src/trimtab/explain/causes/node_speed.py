@@ -57,6 +57,13 @@ def follows_nodes(runs: Sequence[Sized]) -> tuple[float, float]:
     return r, gain - math.log10(count) / 2
 
 
+def mean_weight(weights: Sequence[float], of: int) -> float:
+    """Return log10 of the mean likelihood ratio of ``of`` nodes; it is 1 for those not listed."""
+    most = max(*weights, 0.0) if len(weights) > 1 else max(weights[0], 0.0)
+    total = sum(10 ** (weight - most) for weight in weights) + (of - len(weights)) * 10**-most
+    return math.log10(total / of) + most if total > 0 else -math.inf
+
+
 def _predicted(known: Sequence[Sized], others: Sequence[Sized]) -> tuple[Floats, Floats]:
     """Return what the known runs predict of the others, and what these reached."""
     of_node: dict[str, list[float]] = {}

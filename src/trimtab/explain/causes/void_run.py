@@ -12,9 +12,9 @@ from datetime import timedelta
 from statistics import median
 from typing import Final
 
-from trimtab.base.error import Message
+from trimtab.base.error import Message, code_of
 from trimtab.base.event import EventKind
-from trimtab.base.failure import FILE_SYSTEM_ERRORS, LAUNCHER_ERRORS, NAME_ERRORS
+from trimtab.base.failure import FILE_SYSTEM_ERRORS, NAME_ERRORS, is_of_launcher
 from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.run import RunStatus
 from trimtab.base.units import format_bytes, format_bytes_per_s, format_percent
@@ -24,7 +24,6 @@ from trimtab.explain.causes.evidence import (
     levels,
     metric_of,
     runs_of_probe,
-    says,
 )
 from trimtab.explain.context import Cause, Context, RunFact, always_at
 from trimtab.explain.contrast import NO_BAD_RUNS, Sign, in_time
@@ -483,7 +482,9 @@ def _of_launcher(run: RunFact) -> bool:
     text = run.problem or ""
     if FILE_SYSTEM_ERRORS.search(text) is not None:
         return False
-    return run.status in _NOT_MEASURED and says(text, _LAUNCHER_CODES, LAUNCHER_ERRORS)
+    return run.status in _NOT_MEASURED and (
+        code_of(run.problem) in _LAUNCHER_CODES or is_of_launcher(text)
+    )
 
 
 def _never_began(run: RunFact) -> bool:
