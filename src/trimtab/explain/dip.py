@@ -124,7 +124,7 @@ def _certain(part: SeriesPart, runs: Residuals, near: timedelta) -> dict[int, in
     times, a_month = part.times, A_MONTH / part.beside
     sure: dict[int, int] = {}
     for wide in grouped(_bad(runs), times.__getitem__, _WIDE * near):
-        chance = _Chance.beside(runs, wide)
+        chance = _Chance.beside(runs, wide, only_before=True)
         groups = [
             (group, chance.certain_at(group, a_month))
             for group in grouped(wide, times.__getitem__, near)

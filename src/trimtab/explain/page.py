@@ -302,14 +302,17 @@ def _usual(speeds: Sequence[SpeedAt]) -> Iterator[str]:
 
 
 def _lone_runs(lone_runs: Sequence[LoneRun]) -> Iterator[str]:
-    """Yield the single lost runs: worth a look, but no incident."""
-    if lone_runs:
-        names = enumerated(
-            f"{run.probe}{f' ({run.apart})' if run.apart else ''} {minute_text(run.at)}"
-            for run in lone_runs
-        )
-        count = plural(len(lone_runs), "run")
-        yield f"note: {count} failed or did not finish, those around did: {names}"
+    """Yield the single lost runs and the slow ones: worth a look, but no incident."""
+    for is_slow, verb in ((False, "failed or did not finish, those around did"),
+                          (True, "slow, those around were as usual")):  # fmt: skip
+        runs = [run for run in lone_runs if bool(run.slow) is is_slow]
+        names = (f"{_of_run(run)} {minute_text(run.at)} {run.slow}".rstrip() for run in runs)
+        if runs:
+            yield f"note: {plural(len(runs), 'run')} {verb}: {enumerated(names)}"
+
+
+def _of_run(run: LoneRun) -> str:
+    return f"{run.probe} ({run.apart})" if run.apart else run.probe
 
 
 def explain_answer(

@@ -22,9 +22,9 @@ from trimtab.base.incident import Shape
 from trimtab.base.series import ChangeStatus
 from trimtab.explain.incident_hours import began_together, of_surveys, same_runs
 from trimtab.explain.lasting import DEEP, LASTING, LESS, is_of_losses
-from trimtab.explain.spell import Spell
+from trimtab.explain.level_change import UNFINISHED
+from trimtab.explain.spell import SHORT, Spell
 
-SHORT: Final = timedelta(days=2)
 _FEW_DAYS: Final = timedelta(days=11)
 """How long after its begin a wide spread takes in what is low elsewhere: a week, plus the two-day
 windows that miss their goal on either side of it."""
@@ -60,7 +60,7 @@ def is_of_one_trouble(spell: Spell, other: Spell) -> bool:
     Dips are so rare by chance (`trimtab.explain.dip.A_MONTH`) that two hardly ever fall within two
     days: dips of one metric that are alike and that close belong to one trouble.
     """
-    return are_together(spell, other) or _comes_again(spell, other)
+    return are_together(spell, other) or comes_again(spell, other)
 
 
 def are_together(spell: Spell, other: Spell) -> bool:
@@ -167,7 +167,7 @@ def ended_together(spell: Spell, other: Spell) -> bool:
 
 
 def _lasts(spell: Spell) -> bool:
-    return spell.is_level or spell.shape in (Shape.STEP, Shape.DRIFT, Shape.UNSTEADY)
+    return spell.is_level or spell.shape in (Shape.DRIFT, Shape.UNSTEADY) or not _is_short(spell)
 
 
 def adds_nothing(spell: Spell, other: Spell) -> bool:
@@ -175,6 +175,9 @@ def adds_nothing(spell: Spell, other: Spell) -> bool:
     begin, end = other.began[0], min(other.last, other.at + LASTING)
     if not begin <= spell.at <= other.last or not _lasts(other):
         return False
+    if spell.is_lost and other.is_level:
+        # A level at which runs are lost has them among its own.
+        return same_runs(spell, other) and other.unfinished >= UNFINISHED * other.runs
     if other.is_level and (of_surveys(spell) or other.shape is Shape.DRIFT):
         unsure = spell.certainty is ChangeStatus.SUSPECT and spell.key == other.key
         is_new = spell.at <= end or unsure
@@ -211,7 +214,7 @@ def loss_of(spell: Spell) -> float:
     return abs(math.log(max(spell.effect, 1e-9)))
 
 
-def _comes_again(spell: Spell, other: Spell) -> bool:
+def comes_again(spell: Spell, other: Spell) -> bool:
     """Return whether dips of a metric, or a dip and a spread of a series, are near and alike."""
     if spell.key is None or other.key is None or not _overlap(spell, other, SHORT):
         return False

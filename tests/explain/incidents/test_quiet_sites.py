@@ -284,6 +284,17 @@ def test_one_slow_run_is_no_incident_and_two_are() -> None:
         assert len(found(frames).incidents) == incidents
 
 
+@pytest.mark.parametrize(("apart", "incidents"), [(24, 1), (90, 0)])
+def test_single_slow_runs_that_come_again_are_one_incident(apart: int, incidents: int) -> None:
+    """A node that slows one run a day; days apart the first is a note, and the others are usual."""
+    values = level(1)
+    values[500 : 501 + 2 * apart : apart] = 0.4 * np.median(values)
+    troubles = found({WRITE: series.frame(values)}, changes=LevelChanges((), False, 0.4, 0.05))
+    assert [each.at for each in troubles.incidents] == [hour(500)] * incidents
+    notes = [(run.at, run.slow[:17]) for run in troubles.lone_runs]
+    assert notes == [(hour(500), "write_bandwidth 6")] * (1 - incidents)
+
+
 @pytest.mark.parametrize(("every", "incidents"), [(10**6, 1), (80, 0)])
 def test_two_lost_runs_in_a_row_are_an_incident_where_few_are_lost(
     every: int, incidents: int
