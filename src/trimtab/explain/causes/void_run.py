@@ -26,6 +26,7 @@ from trimtab.explain.causes.evidence import (
     runs_of_probe,
     says,
 )
+from trimtab.explain.causes.failed_runs import never_began
 from trimtab.explain.context import Cause, Context, RunFact, always_at
 from trimtab.explain.contrast import NO_BAD_RUNS, Sign, in_time
 from trimtab.explain.sight import View
@@ -453,7 +454,7 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
         ("names-unresolved", "name resolution") if names else ("launcher-failed", "a launcher")
     )
     if not some:
-        some = [run for run in explained if _never_began(run)]
+        some = [run for run in explained if never_began(run)]
         strength, code = _NOT_BEGUN, "run-never-began"
     if not some:
         common = Counter(run.problem for run in explained).most_common(1)[0][0]
@@ -484,13 +485,6 @@ def _of_launcher(run: RunFact) -> bool:
     if FILE_SYSTEM_ERRORS.search(text) is not None:
         return False
     return run.status in _NOT_MEASURED and says(text, _LAUNCHER_CODES, LAUNCHER_ERRORS)
-
-
-def _never_began(run: RunFact) -> bool:
-    """Return whether a run never began, for a reason other than the file system."""
-    return (
-        run.status is RunStatus.NOT_STARTED and FILE_SYSTEM_ERRORS.search(run.problem or "") is None
-    )
 
 
 def _speaks(run: RunFact) -> bool:
