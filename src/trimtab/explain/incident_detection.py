@@ -56,6 +56,7 @@ from trimtab.explain.remembered_spells import (
 )
 from trimtab.explain.same_trouble import (
     ended_together,
+    falls_again,
     grouped_spells,
     is_of_one_trouble,
     loss_of,
@@ -123,7 +124,7 @@ def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
         and spell.shape is not Shape.DIP
         and spell not in strong
         and spell not in beside
-        and not any(ended_together(spell, each) for each in strong)
+        and not any(ended_together(spell, each) or falls_again(spell, each) for each in strong)
         and (
             (spell.at < first - _STAGE and spell.began[1] < begun)
             or (ended and loss_of(spell) and (spell.until is None or spell.last > last))
@@ -164,7 +165,7 @@ def _strong(group: Sequence[Spell], lead: Spell) -> list[Spell]:
             spell.is_level
             and (spell.key == lead.key or (lead.is_lost and same_runs(spell, lead)))
             and lead.shape is not Shape.UNSTEADY
-            and may_begin_together(spell, lead)
+            and (may_begin_together(spell, lead) or falls_again(spell, lead))
         )
     ]
 

@@ -38,6 +38,7 @@ _SURVEYED: Final = timedelta(hours=30)
 _LOW: Final = (Shape.DIP, Shape.STEP)
 _SPREADS: Final = 2.0
 """Standard deviations of unsteady runs up to which their level may seem to change."""
+_TWICE: Final = math.log(2)
 _ALIKE: Final = 2.0
 """Largest ratio of losses that are alike."""
 
@@ -101,18 +102,18 @@ def _are_beside(spell: Spell, other: Spell) -> bool:
     if _is_short(spell) or _is_short(other):
         long, short = (other, spell) if _is_short(spell) else (spell, other)
         return _is_at_an_end(short, long, tolerance)
-    return may_begin_together(spell, other, tolerance)
+    return may_begin_together(spell, other, tolerance) or falls_again(spell, other)
 
 
 def _is_at_an_end(short: Spell, long: Spell, tolerance: timedelta) -> bool:
     """Return whether a dip is at the beginning or the end of a level.
 
-    A dip long after a level changed is another trouble; low hours of the same series on the day
+    A dip long after a level changed is another trouble; low hours of the same runs on the day
     before it fell belong to the level.
     """
     is_same = short.key is not None and short.key == long.key
     begin, end = long.began
-    slack = _ONSET if is_same else _NEAR
+    slack = _ONSET if same_runs(short, long) else _NEAR
     if begin - slack <= short.extent[1] <= begin:
         return True
     if not _overlap(short, long, _NEAR):
@@ -128,6 +129,13 @@ def may_begin_together(spell: Spell, other: Spell, tolerance: timedelta = _ONSET
     (begin, end), (other_begin, other_end) = spell.began, other.began
     apart = max(other_begin - end, begin - other_end)
     return apart <= tolerance or began_together(spell, other)
+
+
+def falls_again(spell: Spell, other: Spell) -> bool:
+    """Return whether a level of a series fell again before it was clear that it stays: stages."""
+    is_same = spell.key is not None and spell.key == other.key
+    both = spell.shape is other.shape is Shape.STEP
+    return is_same and both and _overlap(spell, other, _NEAR) and abs(spell.at - other.at) <= SHORT
 
 
 def _recur_together(spell: Spell, other: Spell) -> bool:
@@ -176,8 +184,10 @@ def adds_nothing(spell: Spell, other: Spell) -> bool:
     if not begin <= spell.at <= other.last or not _lasts(other):
         return False
     if spell.is_lost and other.is_level:
-        # A level at which runs are lost has them among its own.
-        return same_runs(spell, other) and other.unfinished >= UNFINISHED * other.runs
+        # A level at which runs are lost has them among its own. Where runs take twice as long or
+        # more, some reach their time limit.
+        has_lost = other.unfinished >= UNFINISHED * other.runs or loss_of(other) > _TWICE
+        return same_runs(spell, other) and spell.at <= end and has_lost
     if other.is_level and (of_surveys(spell) or other.shape is Shape.DRIFT):
         unsure = spell.certainty is ChangeStatus.SUSPECT and spell.key == other.key
         is_new = spell.at <= end or unsure
@@ -187,7 +197,8 @@ def adds_nothing(spell: Spell, other: Spell) -> bool:
         return same_runs(spell, other) and _lasts(spell) and not is_deep
     is_same = spell.key is not None and spell.key == other.key
     is_less = loss_of(spell) <= LESS * loss_of(other) < math.inf
-    return is_same and spell.is_level and spell.at <= end and is_less
+    # A change that may be for the better adds nothing however late.
+    return is_same and spell.is_level and (spell.at <= end or not loss_of(spell)) and is_less
 
 
 def _shows_the_same(spell: Spell, other: Spell) -> bool:

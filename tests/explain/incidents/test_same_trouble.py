@@ -117,15 +117,39 @@ def test_one_slow_run_of_a_steadier_series_is_of_the_level_at_whose_begin_it_is(
     assert (incident.key, incident.until) == (WRITE, None)
 
 
-@pytest.mark.parametrize(("every", "told"), [(7, 1), (10**6, 2)])
-def test_lost_runs_are_of_the_level_at_which_runs_are_lost(every: int, told: int) -> None:
+@pytest.mark.parametrize(
+    ("factor", "every", "told"), [(0.8, 7, 1), (0.3, 10**6, 1), (0.8, 10**6, 2)]
+)
+def test_lost_runs_are_of_a_level_at_which_runs_are_lost_or_take_twice_as_long(
+    factor: float, every: int, told: int
+) -> None:
     """Eight in a row, where one in seven is lost since the level fell, or where no other is."""
     hours = np.arange(840)
     lost = np.isin(hours, np.arange(500, 508)) | ((hours >= 400) & (hours % every == 1))
-    frame = quiet(1, (400, 840, 0.3)).with_columns(
+    frame = quiet(1, (400, 840, factor)).with_columns(
         value=pl.when(pl.Series(~lost)).then("value"), unfinished=pl.Series(lost)
     )
-    assert len(merged_of({WRITE: frame}, {WRITE: [change(400, 0.3)]})) == told
+    assert len(merged_of({WRITE: frame}, {WRITE: [change(400, factor)]})) == told
+
+
+@pytest.mark.parametrize(("again", "told"), [(432, 1), (470, 2)])
+def test_a_level_that_falls_again_within_two_days_is_one_trouble(again: int, told: int) -> None:
+    """However much further; the first stage is its begin."""
+    frame = quiet(1, (400, 840, 0.85), (again, 840, 0.6))
+    middle, last = (share * series.LEVEL_BYTES_PER_S for share in (0.85, 0.85 * 0.6))
+    placed = [change(400, 0.85), change(again, 0.6, before=middle, after=last)]
+    incidents = merged_of({WRITE: frame}, {WRITE: placed})
+    assert len(incidents) == told
+    assert incidents[-1].at == hour(400)
+
+
+@pytest.mark.parametrize(("key", "told"), [(READ, 1), (OTHER, 2)])
+def test_low_hours_of_a_run_s_other_figure_on_the_day_before_belong_to_its_level(
+    key: SeriesKey, told: int
+) -> None:
+    frames = {WRITE: quiet(1, (600, 700, 0.4)), key: quiet(2, (580, 588, 0.7))}
+    changes = {WRITE: [change(600, 0.4), change(700, 0.4, back=True)]}
+    assert len(merged_of(frames, changes)) == told
 
 
 @pytest.mark.parametrize(("until", "told"), [(455, 1), (520, 2)])
