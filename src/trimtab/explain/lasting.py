@@ -76,7 +76,8 @@ def lasting_spread(judgement: SeriesJudgement, frame: pl.DataFrame, goal: float)
     wider, usual_from = None, 0
     for now in range(1, len(blocks.spreads) + 1):
         if wider is None:
-            wider = blocks.wider_since(usual_from, now, goal)
+            since = blocks.wider_since(usual_from, now, goal)
+            wider = None if since is None else blocks.placed(usual_from, since, now)
         if wider is not None and blocks.is_over(usual_from, wider.begin, now):
             yield blocks.spell(judgement, usual_from, wider, now - _SINCE)
             wider, usual_from = None, now - _SINCE
@@ -145,7 +146,7 @@ class _Blocks:
             every[2].append(math.log(max(float(np.std(np.log(part), ddof=1)), 1e-4)))
         return cls(every[0], every[1], np.array(every[2]), frame["at"][-1])
 
-    def wider_since(self, usual_from: int, now: int, goal: float) -> _Wider | None:
+    def wider_since(self, usual_from: int, now: int, goal: float) -> int | None:
         """Return the block since which they are wider, by what is known at block ``now``."""
         best, since = _OUT, None
         first, last = usual_from + _BEFORE[0], now - _SINCE
@@ -169,14 +170,14 @@ class _Blocks:
                 best, since = out, begin
         if since is None:
             return None
-        wider = self._placed(usual_from, since, now)
-        interval = self._interval(wider.begin, now)
-        before = self.values[max(usual_from, wider.begin - _BEFORE[1]) : wider.begin]
-        usual = cov(np.concatenate(before).tolist())
+        interval = self._interval(since, now)
+        usual = cov(
+            np.concatenate(self.values[max(usual_from, since - _BEFORE[1]) : since]).tolist()
+        )
         misses = interval is not None and interval.low > goal
-        return wider if misses and usual is not None and usual <= goal else None
+        return since if misses and usual is not None and usual <= goal else None
 
-    def _placed(self, usual_from: int, since: int, now: int) -> _Wider:
+    def placed(self, usual_from: int, since: int, now: int) -> _Wider:
         """Return the begin at which two levels of the spread fit the blocks best.
 
         `wider_since` compares medians: a few usual blocks after its begin hardly change them.

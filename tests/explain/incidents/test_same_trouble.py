@@ -99,13 +99,13 @@ def test_low_hours_at_an_end_of_a_level_belong_to_it(begin: int, told: int) -> N
 
 def test_low_hours_on_the_day_before_a_series_falls_far_belong_to_it() -> None:
     """They are confirmed as a level by themselves, a faint one beside what follows."""
-    frame = quiet(1, (556, 576, 0.83), (590, 700, 0.2))
+    frame = quiet(1, (556, 576, 0.92), (590, 700, 0.2))
     placed = [
-        change(556, 0.83), change(576, 0.83, back=True), change(590, 0.2),
+        change(556, 0.92), change(576, 0.92, back=True), change(590, 0.2),
         change(700, 0.2, back=True),
     ]  # fmt: skip
     (incident,) = merged_of({WRITE: frame}, {WRITE: placed})
-    assert (incident.at, incident.until) == (hour(556), hour(699))
+    assert (incident.at, incident.until) == (hour(590), hour(699))
 
 
 def test_one_slow_run_of_a_steadier_series_is_of_the_level_at_whose_begin_it_is() -> None:
