@@ -306,13 +306,15 @@ def _lone_runs(lone_runs: Sequence[LoneRun]) -> Iterator[str]:
     for is_slow, verb in ((False, "failed or did not finish, those around did"),
                           (True, "slow, those around were as usual")):  # fmt: skip
         runs = [run for run in lone_runs if bool(run.slow) is is_slow]
-        names = (f"{_of_run(run)} {minute_text(run.at)} {run.slow}".rstrip() for run in runs)
         if runs:
-            yield f"note: {plural(len(runs), 'run')} {verb}: {enumerated(names)}"
+            names = enumerated(map(_of_run, runs))
+            yield f"note: {plural(len(runs), 'run')} {verb}: {names}"
 
 
 def _of_run(run: LoneRun) -> str:
-    return f"{run.probe} ({run.apart})" if run.apart else run.probe
+    apart = f" ({run.apart})" if run.apart else ""
+    slow = f" ({run.slow})" if run.slow else ""
+    return f"{run.probe}{apart} {minute_text(run.at)}{slow}"
 
 
 def explain_answer(

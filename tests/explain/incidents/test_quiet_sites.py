@@ -24,6 +24,7 @@ from trimtab.explain.causes.evidence import ONSET_LEAST
 from trimtab.explain.context import RunFact
 from trimtab.explain.failed_run import failures
 from trimtab.explain.incident_detection import Troubles
+from trimtab.explain.page import moment_document
 from trimtab.judge.change import LevelChanges
 from trimtab.probe.incident_search import explain_at, incidents_of
 from trimtab.site.place import Place
@@ -168,6 +169,17 @@ def test_one_unfinished_run_alone_is_a_note(tmp_path: Path) -> None:
     assert explained.explanations == ()
     assert [(run.probe, run.at) for run in explained.lone_runs] == [("hourly", hour(400))]
     assert moment.lone_runs == explained.lone_runs
+
+
+def test_one_slow_run_alone_is_a_note_that_says_what_was_slow(tmp_path: Path) -> None:
+    values = {name: level(seed) for seed, name in enumerate(METRICS)}
+    values["read_bandwidth"][400] = 0.4 * np.median(values["read_bandwidth"])
+    with Store.open(SmallSite(values).keep(tmp_path / "small.db")) as store:
+        at = explain_at(store, Place(SITE, None), hour(400).isoformat())
+    page = moment_document(at.moment, at.explanations, at.lone_runs, at.speeds)
+    (note,) = (line for line in page.details if line.startswith("note:"))
+    run = "hourly 2026-01-21 16:00 UTC (read_bandwidth 60 % lower)"
+    assert note == f"note: 1 run slow, those around were as usual: {run}"
 
 
 def the_incident(folder: Path, values: np.ndarray) -> Incident:
