@@ -356,7 +356,7 @@ def series_of_incident(incident: Incident) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LoneRun:
-    """A run that failed or did not finish while those around it did: a note, not an incident.
+    """A run that was lost or slow while those around it were as usual: a note, not an incident.
 
     Attributes
     ----------
@@ -367,12 +367,16 @@ class LoneRun:
     apart
         Settings that distinguish its series from others of its probe, as text; empty if it has no
         other, or none is known.
+    slow
+        What was slow of a run that finished, "write_bandwidth 36 % lower"; empty: the run failed or
+        did not finish.
     """
 
     probe: str
     kind: str
     at: datetime
     apart: str = ""
+    slow: str = ""
 
 
 NOTABLE: Final = 0.05

@@ -124,7 +124,7 @@ def _certain(part: SeriesPart, runs: Residuals, near: timedelta) -> dict[int, in
     times, a_month = part.times, A_MONTH / part.beside
     sure: dict[int, int] = {}
     for wide in grouped(_bad(runs), times.__getitem__, _WIDE * near):
-        chance = _Chance.beside(runs, wide)
+        chance = _Chance.before(runs, wide)
         groups = [
             (group, chance.certain_at(group, a_month))
             for group in grouped(wide, times.__getitem__, near)
@@ -176,7 +176,7 @@ def is_usual(part: SeriesPart, stretch: Period, *, known: Sequence[Period]) -> b
     group = np.flatnonzero(within & far).tolist()
     if not group:
         return True
-    chance = _Chance.beside(scattered, group, only_before=True)
+    chance = _Chance.before(scattered, group)
     return chance.is_usual(group, A_MONTH / part.beside)
 
 
@@ -203,8 +203,8 @@ class _Chance:
     a_month: float
 
     @classmethod
-    def beside(cls, runs: Residuals, group: Sequence[int], *, only_before: bool = False) -> _Chance:
-        """Return the chance model from the runs outside a group, or only from those before it.
+    def before(cls, runs: Residuals, group: Sequence[int]) -> _Chance:
+        """Return the chance model from the runs before a group; if they are few, from all others.
 
         What comes after a trouble may be more of it, and is not what is usual.
         """
@@ -213,7 +213,7 @@ class _Chance:
         elsewhere[group[0] : group[-1] + 1] = 0.0
         of_level = runs.levels == runs.levels[group[0]]
         earlier = np.arange(len(depth)) < group[0]
-        if only_before and (earlier & of_level).sum() >= _LEVEL_RUNS:
+        if (earlier & of_level).sum() >= _LEVEL_RUNS:
             elsewhere = elsewhere[earlier & of_level]
         elif of_level.sum() >= _LEVEL_RUNS:
             elsewhere = elsewhere[of_level]

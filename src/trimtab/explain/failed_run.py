@@ -27,7 +27,7 @@ from trimtab.base.run import RunStatus
 from trimtab.base.series import ChangeStatus, SeriesKey
 from trimtab.base.units import plural
 from trimtab.explain.context import RunFact
-from trimtab.explain.spell import Spell, core_with_most, grouped, shape_of_rate
+from trimtab.explain.spell import SHORT, Spell, core_with_most, grouped, shape_of_rate
 from trimtab.explain.spell import apart as furthest
 from trimtab.judge.quantile import beta_lower
 
@@ -41,7 +41,6 @@ _DOUBTED_LEAST: Final = 4
 """Runs in a group. A single doubtful run is left out of the verdict; no more is needed."""
 _DEPTH: Final = 30.0
 """Deeper than any slow run: where nothing was measured, nothing else can be reported."""
-_STANDS: Final = timedelta(days=2)
 
 
 def failures(runs: Sequence[RunFact], apart: Mapping[str, str] | None = None) -> list[Spell]:
@@ -103,7 +102,7 @@ def _failure_spell(
     # Not in the name, of which the id is made: it would change with every series that is added.
     which = f" ({of[0]})" if len(of) == 1 and of[0] else ""
     return Spell(
-        shape=Shape.STEP if goes_on and times[last] - times[first] >= _STANDS else Shape.DIP,
+        shape=Shape.STEP if goes_on and times[last] - times[first] >= SHORT else Shape.DIP,
         key=None,
         name=probe,
         at=times[first],

@@ -21,7 +21,7 @@ from trimtab.base.series import ChangeStatus, LevelNow, SeriesJudgement, SeriesK
 from trimtab.base.site import LIMITS, SiteLimits
 from trimtab.explain.context import Period, RunFact
 from trimtab.explain.dip import dips, unsteady
-from trimtab.explain.failed_run import BadChecksums, failures, integrity, lone_runs
+from trimtab.explain.failed_run import BadChecksums, failures, integrity
 from trimtab.explain.incident_hours import (
     began_together,
     begin_of,
@@ -46,6 +46,7 @@ from trimtab.explain.lasting import (
     without_absorbed,
     without_losses,
 )
+from trimtab.explain.lone_run import is_one_slow_run, without_incident
 from trimtab.explain.remembered_spells import (
     Remember,
     low_together,
@@ -54,15 +55,15 @@ from trimtab.explain.remembered_spells import (
     single_targets,
 )
 from trimtab.explain.same_trouble import (
-    SHORT,
-    are_together,
     ended_together,
+    falls_again,
     grouped_spells,
     is_of_one_trouble,
     loss_of,
     may_begin_together,
 )
 from trimtab.explain.spell import (
+    SHORT,
     Judged,
     LookedSeries,
     SeriesPart,
@@ -86,6 +87,7 @@ _BETTER_LEAST: Final = LIMITS.cov
 _BETTER_BEFORE: Final = timedelta(days=30)
 _BETTER_RUNS: Final = 12
 _STRONG: Final = 0.25
+_FEW: Final = 2
 _LEVEL: Final = 2.0
 """The deepest of many runs is about twice as far down as their level, in standard deviations."""
 
@@ -98,32 +100,9 @@ def merged(
         _incident(part, frames, site=site, now=now)
         for group in grouped_spells(spells, is_of_one_trouble)
         for part in _parts(group)
+        if not is_one_slow_run(part)
     ]
     return tuple(sorted(incidents, key=lambda incident: (incident.at, incident.id), reverse=True))
-
-
-def without_lone_runs(
-    spells: Sequence[Spell], frames: Mapping[SeriesKey, pl.DataFrame], runs: Iterable[RunFact] = ()
-) -> tuple[tuple[Spell, ...], tuple[LoneRun, ...]]:
-    """Return the spells without those of single lost or slow runs, and the lost ones, latest first.
-
-    A single run is slow because it met another job, as one is lost because it met a broken node.
-    """
-    lost: list[Spell] = []
-    lone: list[LoneRun] = []
-    for group in grouped_spells(spells, are_together):
-        notes = lone_runs(group, frames, runs)
-        if notes or _is_one_slow_run(group):
-            lost += group
-            lone += notes
-    return tuple(lost), tuple(sorted(lone, key=lambda run: (run.at, run.probe), reverse=True))
-
-
-def _is_one_slow_run(group: Sequence[Spell]) -> bool:
-    """Return whether a group is one low run, however many of its figures show it."""
-    return len({(spell.at, spell.key and spell.key.probe) for spell in group}) == 1 and all(
-        spell.shape is Shape.DIP and spell.key is not None and spell.runs == 1 for spell in group
-    )
 
 
 def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
@@ -142,9 +121,10 @@ def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
         spell
         for spell in group
         if spell.is_level
+        and spell.shape is not Shape.DIP
         and spell not in strong
         and spell not in beside
-        and not any(ended_together(spell, each) for each in strong)
+        and not any(ended_together(spell, each) or falls_again(spell, each) for each in strong)
         and (
             (spell.at < first - _STAGE and spell.began[1] < begun)
             or (ended and loss_of(spell) and (spell.until is None or spell.last > last))
@@ -156,8 +136,17 @@ def _parts(group: Sequence[Spell]) -> Iterator[list[Spell]]:
 
 
 def _lead(group: Sequence[Spell]) -> Spell:
-    """Return the spell that shows most; a level outranks dips and lost runs at its beginning."""
+    """Return the spell that shows most; a level outranks dips and lost runs at its beginning.
+
+    A run or two, deep as they may be, say less than a level that lasts.
+    """
     shown = [spell for spell in group if spell.key is not None]
+    if any(spell.is_level for spell in shown):
+        shown = [
+            spell
+            for spell in shown
+            if spell.is_level or spell.shape is not Shape.DIP or spell.runs > _FEW
+        ]
     deepest = max(shown or group, key=_leading)
     levels = [spell for spell in _strong(group, deepest) if spell.is_level]
     if deepest.shape is Shape.DIP and levels:
@@ -176,7 +165,7 @@ def _strong(group: Sequence[Spell], lead: Spell) -> list[Spell]:
             spell.is_level
             and (spell.key == lead.key or (lead.is_lost and same_runs(spell, lead)))
             and lead.shape is not Shape.UNSTEADY
-            and may_begin_together(spell, lead)
+            and (may_begin_together(spell, lead) or falls_again(spell, lead))
         )
     ]
 
@@ -371,7 +360,7 @@ class Troubles:
     incidents
         Latest first.
     lone_runs
-        Single runs that did not finish, latest first: notes, not incidents.
+        Single runs that were lost or slow, latest first: notes, not incidents.
     """
 
     incidents: tuple[Incident, ...]
@@ -438,14 +427,14 @@ def find_troubles(
     spells += [*losses, *wide]
     low = _low_of(judged, looked, spells, losses, outcomes)
     dips_of = {key: without_absorbed(of_series, wide) for key, of_series in low.items()}
-    lost, lone = without_lone_runs([*spells, *chain(*dips_of.values())], frames, runs)
-    reported = [spell for spell in spells if spell not in lost]
+    alone, notes = without_incident([*spells, *chain(*dips_of.values())], frames, runs)
+    reported = [spell for spell in spells if spell not in alone]
     for judgement, _ in judged:
-        taken = _taken((*spells, *lost), judgement.key, now)
-        low = [dip for dip in dips_of[judgement.key] if dip not in lost]
+        taken = _taken((*spells, *alone), judgement.key, now)
+        low = [dip for dip in dips_of[judgement.key] if dip not in alone]
         reported += unsteady(judgement, looked, low, taken, window_s=limits.window_s)
     reported += integrity(bad_checksums, now)
-    return Troubles(merged(reported, frames, site=site, now=now), lone)
+    return Troubles(merged(reported, frames, site=site, now=now), notes)
 
 
 def _without_losses(judged: Judged, losses: Sequence[Spell], now: datetime) -> LookedSeries:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import polars as pl
 
 from trimtab.base.error import code_of
 from trimtab.base.series import DIRECTION, ChangePoint, ChangeStatus, SeriesJudgement
+from trimtab.explain.spell import SHORT
 from trimtab.judge.bootstrap import N_MINIMUM, ratio_interval
 
-SHORT: Final = timedelta(days=2)
-"""A level that recovered within this time was a dip (`Shape.DIP`)."""
-_UNFINISHED: Final = 0.1
+UNFINISHED: Final = 0.1
 """Share of the runs. If this many more do not finish than before, the level covers all runs: those
 that still finish may be as fast as ever."""
 LEVEL_RUNS: Final = 336
@@ -107,8 +106,8 @@ def changes_of(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[LevelCha
         before, after, lost = point.before, point.after, None
         # A duration has no value for an unfinished run, which is left out of the series.
         # Runs lost before, perhaps long before, do not turn a lower level into a better one.
-        more_lost = shares[1] <= shares[0] - _UNFINISHED
-        fewer_lost = shares[1] >= shares[0] + _UNFINISHED and not _fell(point)
+        more_lost = shares[1] <= shares[0] - UNFINISHED
+        fewer_lost = shares[1] >= shares[0] + UNFINISHED and not _fell(point)
         if judgement.key.more_is_better and (more_lost or fewer_lost):
             before, after = (before or 0.0) * shares[0], (after or 0.0) * shares[1]
             if more_lost:

@@ -302,14 +302,19 @@ def _usual(speeds: Sequence[SpeedAt]) -> Iterator[str]:
 
 
 def _lone_runs(lone_runs: Sequence[LoneRun]) -> Iterator[str]:
-    """Yield the single lost runs: worth a look, but no incident."""
-    if lone_runs:
-        names = enumerated(
-            f"{run.probe}{f' ({run.apart})' if run.apart else ''} {minute_text(run.at)}"
-            for run in lone_runs
-        )
-        count = plural(len(lone_runs), "run")
-        yield f"note: {count} failed or did not finish, those around did: {names}"
+    """Yield the single lost runs and the slow ones: worth a look, but no incident."""
+    for is_slow, verb in ((False, "failed or did not finish, those around did"),
+                          (True, "slow, those around were as usual")):  # fmt: skip
+        runs = [run for run in lone_runs if bool(run.slow) is is_slow]
+        if runs:
+            names = enumerated(map(_of_run, runs))
+            yield f"note: {plural(len(runs), 'run')} {verb}: {names}"
+
+
+def _of_run(run: LoneRun) -> str:
+    apart = f" ({run.apart})" if run.apart else ""
+    slow = f" ({run.slow})" if run.slow else ""
+    return f"{run.probe}{apart} {minute_text(run.at)}{slow}"
 
 
 def explain_answer(

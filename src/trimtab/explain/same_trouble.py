@@ -22,9 +22,9 @@ from trimtab.base.incident import Shape
 from trimtab.base.series import ChangeStatus
 from trimtab.explain.incident_hours import began_together, of_surveys, same_runs
 from trimtab.explain.lasting import DEEP, LASTING, LESS, is_of_losses
-from trimtab.explain.spell import Spell
+from trimtab.explain.level_change import UNFINISHED
+from trimtab.explain.spell import SHORT, Spell
 
-SHORT: Final = timedelta(days=2)
 _FEW_DAYS: Final = timedelta(days=11)
 """How long after its begin a wide spread takes in what is low elsewhere: a week, plus the two-day
 windows that miss their goal on either side of it."""
@@ -38,6 +38,7 @@ _SURVEYED: Final = timedelta(hours=30)
 _LOW: Final = (Shape.DIP, Shape.STEP)
 _SPREADS: Final = 2.0
 """Standard deviations of unsteady runs up to which their level may seem to change."""
+_TWICE: Final = math.log(2)
 _ALIKE: Final = 2.0
 """Largest ratio of losses that are alike."""
 
@@ -60,7 +61,7 @@ def is_of_one_trouble(spell: Spell, other: Spell) -> bool:
     Dips are so rare by chance (`trimtab.explain.dip.A_MONTH`) that two hardly ever fall within two
     days: dips of one metric that are alike and that close belong to one trouble.
     """
-    return are_together(spell, other) or _comes_again(spell, other)
+    return are_together(spell, other) or comes_again(spell, other)
 
 
 def are_together(spell: Spell, other: Spell) -> bool:
@@ -101,18 +102,18 @@ def _are_beside(spell: Spell, other: Spell) -> bool:
     if _is_short(spell) or _is_short(other):
         long, short = (other, spell) if _is_short(spell) else (spell, other)
         return _is_at_an_end(short, long, tolerance)
-    return may_begin_together(spell, other, tolerance)
+    return may_begin_together(spell, other, tolerance) or falls_again(spell, other)
 
 
 def _is_at_an_end(short: Spell, long: Spell, tolerance: timedelta) -> bool:
     """Return whether a dip is at the beginning or the end of a level.
 
-    A dip long after a level changed is another trouble; low hours of the same series on the day
+    A dip long after a level changed is another trouble; low hours of the same runs on the day
     before it fell belong to the level.
     """
     is_same = short.key is not None and short.key == long.key
     begin, end = long.began
-    slack = _ONSET if is_same else _NEAR
+    slack = _ONSET if same_runs(short, long) else _NEAR
     if begin - slack <= short.extent[1] <= begin:
         return True
     if not _overlap(short, long, _NEAR):
@@ -128,6 +129,13 @@ def may_begin_together(spell: Spell, other: Spell, tolerance: timedelta = _ONSET
     (begin, end), (other_begin, other_end) = spell.began, other.began
     apart = max(other_begin - end, begin - other_end)
     return apart <= tolerance or began_together(spell, other)
+
+
+def falls_again(spell: Spell, other: Spell) -> bool:
+    """Return whether a level of a series fell again before it was clear that it stays: stages."""
+    is_same = spell.key is not None and spell.key == other.key
+    both = spell.shape is other.shape is Shape.STEP
+    return is_same and both and _overlap(spell, other, _NEAR) and abs(spell.at - other.at) <= SHORT
 
 
 def _recur_together(spell: Spell, other: Spell) -> bool:
@@ -167,7 +175,7 @@ def ended_together(spell: Spell, other: Spell) -> bool:
 
 
 def _lasts(spell: Spell) -> bool:
-    return spell.is_level or spell.shape in (Shape.STEP, Shape.DRIFT, Shape.UNSTEADY)
+    return spell.is_level or spell.shape in (Shape.DRIFT, Shape.UNSTEADY) or not _is_short(spell)
 
 
 def adds_nothing(spell: Spell, other: Spell) -> bool:
@@ -175,6 +183,11 @@ def adds_nothing(spell: Spell, other: Spell) -> bool:
     begin, end = other.began[0], min(other.last, other.at + LASTING)
     if not begin <= spell.at <= other.last or not _lasts(other):
         return False
+    if spell.is_lost and other.is_level:
+        # A level at which runs are lost has them among its own. Where runs take twice as long or
+        # more, some reach their time limit.
+        has_lost = other.unfinished >= UNFINISHED * other.runs or loss_of(other) > _TWICE
+        return same_runs(spell, other) and spell.at <= end and has_lost
     if other.is_level and (of_surveys(spell) or other.shape is Shape.DRIFT):
         unsure = spell.certainty is ChangeStatus.SUSPECT and spell.key == other.key
         is_new = spell.at <= end or unsure
@@ -184,7 +197,8 @@ def adds_nothing(spell: Spell, other: Spell) -> bool:
         return same_runs(spell, other) and _lasts(spell) and not is_deep
     is_same = spell.key is not None and spell.key == other.key
     is_less = loss_of(spell) <= LESS * loss_of(other) < math.inf
-    return is_same and spell.is_level and spell.at <= end and is_less
+    # A change that may be for the better adds nothing however late.
+    return is_same and spell.is_level and (spell.at <= end or not loss_of(spell)) and is_less
 
 
 def _shows_the_same(spell: Spell, other: Spell) -> bool:
@@ -211,7 +225,7 @@ def loss_of(spell: Spell) -> float:
     return abs(math.log(max(spell.effect, 1e-9)))
 
 
-def _comes_again(spell: Spell, other: Spell) -> bool:
+def comes_again(spell: Spell, other: Spell) -> bool:
     """Return whether dips of a metric, or a dip and a spread of a series, are near and alike."""
     if spell.key is None or other.key is None or not _overlap(spell, other, SHORT):
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +20,7 @@ from trimtab.base.run import METRIC_UNITS
 from trimtab.base.series import ChangeStatus
 from trimtab.base.units import enumerated
 from trimtab.explain.context import SURVEYS as COLUMNS
-from trimtab.explain.spell import SURVEYS, Spell
+from trimtab.explain.spell import SHORT, SURVEYS, Spell
 from trimtab.judge.array import medians
 
 SLOW: Final = 0.75
@@ -56,7 +56,6 @@ _BY_NATURE: Final = 0.25
 type; if fewer, they are slow."""
 _GONE: Final = 14
 """Surveys without a formerly slow target: it was removed."""
-_SHORT: Final = timedelta(days=2)
 _NOT_RATES: Final = ("B", "s")
 
 
@@ -402,7 +401,7 @@ def _spell(group: Sequence[SlowTarget]) -> Spell:
     names = enumerated(sorted(worst), 3)
     seen_twice = any(stretch.surveys > 1 for stretch in group)
     return Spell(
-        shape=Shape.STEP if goes_on or last - first >= _SHORT else Shape.DIP,
+        shape=Shape.STEP if goes_on or last - first >= SHORT else Shape.DIP,
         key=None,
         name=f"{SURVEYS} of single targets",
         at=first,

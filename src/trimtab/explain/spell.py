@@ -293,6 +293,8 @@ SURVEYS: Final = "surveys"
 
 TOGETHER: Final = timedelta(hours=6)
 """Bad runs this close belong to one trouble; twice their distance if runs are sparse."""
+SHORT: Final = timedelta(days=2)
+"""What is over within this time was a dip (`Shape.DIP`); dips this close may be one trouble."""
 
 
 @dataclass(frozen=True, slots=True)

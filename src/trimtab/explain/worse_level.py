@@ -15,8 +15,8 @@ import polars as pl
 from trimtab.base.incident import Shape
 from trimtab.base.series import ChangePoint, ChangeStatus, SeriesJudgement
 from trimtab.base.verdict import Interval, TrendDirection
-from trimtab.explain.level_change import LEVEL_RUNS, SAME_LEVEL, SHORT, LevelChange, changes_of
-from trimtab.explain.spell import Spell, core_with_most, name_of, percent_off
+from trimtab.explain.level_change import LEVEL_RUNS, SAME_LEVEL, LevelChange, changes_of
+from trimtab.explain.spell import SHORT, Spell, core_with_most, name_of, percent_off
 from trimtab.judge.array import median, scatter
 from trimtab.judge.bootstrap import ratio_interval
 from trimtab.judge.change_place import onset_places

@@ -37,6 +37,13 @@ def test_a_change_without_a_direction_is_told_as_one() -> None:
     assert lasting.state is IncidentState.LASTING
 
 
+def test_a_change_without_a_direction_adds_nothing_to_a_lower_level() -> None:
+    """Sixteen days after it fell."""
+    changes = {WRITE: [change(200, 0.7), undirected(584)]}
+    (incident,) = merged_of({WRITE: quiet(1, (200, 840, 0.7))}, changes)
+    assert (incident.at, incident.until) == (hour(200), None)
+
+
 def test_it_ends_with_the_next_change_and_waits_for_confirmation() -> None:
     gone = {WRITE: [undirected(400), change(560, 0.97, back=True)]}
     (incident,) = merged_of({WRITE: quiet(1)}, gone)

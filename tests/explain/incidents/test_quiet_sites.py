@@ -24,6 +24,7 @@ from trimtab.explain.causes.evidence import ONSET_LEAST
 from trimtab.explain.context import RunFact
 from trimtab.explain.failed_run import failures
 from trimtab.explain.incident_detection import Troubles
+from trimtab.explain.page import moment_document
 from trimtab.judge.change import LevelChanges
 from trimtab.probe.incident_search import explain_at, incidents_of
 from trimtab.site.place import Place
@@ -170,6 +171,17 @@ def test_one_unfinished_run_alone_is_a_note(tmp_path: Path) -> None:
     assert moment.lone_runs == explained.lone_runs
 
 
+def test_one_slow_run_alone_is_a_note_that_says_what_was_slow(tmp_path: Path) -> None:
+    values = {name: level(seed) for seed, name in enumerate(METRICS)}
+    values["read_bandwidth"][400] = 0.4 * np.median(values["read_bandwidth"])
+    with Store.open(SmallSite(values).keep(tmp_path / "small.db")) as store:
+        at = explain_at(store, Place(SITE, None), hour(400).isoformat())
+    page = moment_document(at.moment, at.explanations, at.lone_runs, at.speeds)
+    (note,) = (line for line in page.details if line.startswith("note:"))
+    run = "hourly 2026-01-21 16:00 UTC (read_bandwidth 60 % lower)"
+    assert note == f"note: 1 run slow, those around were as usual: {run}"
+
+
 def the_incident(folder: Path, values: np.ndarray) -> Incident:
     """Return the one incident of a series, which begins at hour 400; no run stands alone."""
     with Store.open(SmallSite({"write_bandwidth": values}).keep(folder / "s.db")) as store:
@@ -282,6 +294,17 @@ def test_one_slow_run_is_no_incident_and_two_are() -> None:
             key = SeriesKey("s", "hourly", "ior", metric, "B/s")
             frames[key] = series.frame(values)
         assert len(found(frames).incidents) == incidents
+
+
+@pytest.mark.parametrize(("apart", "incidents"), [(24, 1), (90, 0)])
+def test_single_slow_runs_that_come_again_are_one_incident(apart: int, incidents: int) -> None:
+    """A node that slows one run a day; days apart the first is a note, and the others are usual."""
+    values = level(1)
+    values[500 : 501 + 2 * apart : apart] = 0.4 * np.median(values)
+    troubles = found({WRITE: series.frame(values)}, changes=LevelChanges((), False, 0.4, 0.05))
+    assert [each.at for each in troubles.incidents] == [hour(500)] * incidents
+    notes = [(run.at, run.slow[:17]) for run in troubles.lone_runs]
+    assert notes == [(hour(500), "write_bandwidth 6")] * (1 - incidents)
 
 
 @pytest.mark.parametrize(("every", "incidents"), [(10**6, 1), (80, 0)])

@@ -21,6 +21,7 @@ from trimtab.base.verdict import Interval
 from trimtab.explain.incident_detection import find_troubles
 from trimtab.explain.incident_hours import begin_of
 from trimtab.explain.same_trouble import are_together
+from trimtab.explain.spell import SURVEYS as NAMED
 from trimtab.explain.spell import Spell
 from trimtab.judge.series_analysis import judge_series
 
@@ -94,6 +95,73 @@ def test_low_hours_at_an_end_of_a_level_belong_to_it(begin: int, told: int) -> N
     end = 645 if begin == 645 else 650
     placed = [change(600, 0.4), change(end, 0.4, back=True)]
     assert len(merged_of({WRITE: frame}, {WRITE: placed})) == told
+
+
+def test_low_hours_on_the_day_before_a_series_falls_far_belong_to_it() -> None:
+    """They are confirmed as a level by themselves, a faint one beside what follows."""
+    frame = quiet(1, (556, 576, 0.92), (590, 700, 0.2))
+    placed = [
+        change(556, 0.92), change(576, 0.92, back=True), change(590, 0.2),
+        change(700, 0.2, back=True),
+    ]  # fmt: skip
+    (incident,) = merged_of({WRITE: frame}, {WRITE: placed})
+    assert (incident.at, incident.until) == (hour(590), hour(699))
+
+
+def test_one_slow_run_of_a_steadier_series_is_of_the_level_at_whose_begin_it_is() -> None:
+    """However many of its own standard deviations it is down."""
+    steady = level(2, cov=0.005)
+    steady[399] *= 0.6
+    frames = {WRITE: quiet(1, (400, 840, 0.87)), OTHER: series.frame(steady)}
+    (incident,) = merged_of(frames, {WRITE: [change(400, 0.87)]})
+    assert (incident.key, incident.until) == (WRITE, None)
+
+
+@pytest.mark.parametrize(
+    ("factor", "every", "told"), [(0.8, 7, 1), (0.3, 10**6, 1), (0.8, 10**6, 2)]
+)
+def test_lost_runs_are_of_a_level_at_which_runs_are_lost_or_take_twice_as_long(
+    factor: float, every: int, told: int
+) -> None:
+    """Eight in a row, where one in seven is lost since the level fell, or where no other is."""
+    hours = np.arange(840)
+    lost = np.isin(hours, np.arange(500, 508)) | ((hours >= 400) & (hours % every == 1))
+    frame = quiet(1, (400, 840, factor)).with_columns(
+        value=pl.when(pl.Series(~lost)).then("value"), unfinished=pl.Series(lost)
+    )
+    assert len(merged_of({WRITE: frame}, {WRITE: [change(400, factor)]})) == told
+
+
+@pytest.mark.parametrize(("again", "told"), [(432, 1), (470, 2)])
+def test_a_level_that_falls_again_within_two_days_is_one_trouble(again: int, told: int) -> None:
+    """However much further; the first stage is its begin."""
+    frame = quiet(1, (400, 840, 0.85), (again, 840, 0.6))
+    middle, last = (share * series.LEVEL_BYTES_PER_S for share in (0.85, 0.85 * 0.6))
+    placed = [change(400, 0.85), change(again, 0.6, before=middle, after=last)]
+    incidents = merged_of({WRITE: frame}, {WRITE: placed})
+    assert len(incidents) == told
+    assert incidents[-1].at == hour(400)
+
+
+@pytest.mark.parametrize(("key", "told"), [(READ, 1), (OTHER, 2)])
+def test_low_hours_of_a_run_s_other_figure_on_the_day_before_belong_to_its_level(
+    key: SeriesKey, told: int
+) -> None:
+    frames = {WRITE: quiet(1, (600, 700, 0.4)), key: quiet(2, (580, 588, 0.7))}
+    changes = {WRITE: [change(600, 0.4), change(700, 0.4, back=True)]}
+    assert len(merged_of(frames, changes)) == told
+
+
+@pytest.mark.parametrize(("until", "told"), [(455, 1), (520, 2)])
+def test_days_of_low_runs_and_slow_targets_that_end_together_are_one(until: int, told: int) -> None:
+    low = replace(
+        spell(WRITE, Shape.DIP, 400, 0.3, 451), is_level=False, onset=(hour(399), hour(400))
+    )
+    slow = replace(
+        spell(WRITE, Shape.STEP, 350, 0.3, until), key=None, name=f"{NAMED} of single targets",
+        is_level=False, targets=("OST0002",),
+    )  # fmt: skip
+    assert are_together(slow, low) is (told == 1)
 
 
 def test_a_probe_that_is_low_where_another_one_ends_is_of_one_trouble() -> None:

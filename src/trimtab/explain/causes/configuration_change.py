@@ -32,7 +32,7 @@ from trimtab.explain.causes.evidence import (
     names_are_stable,
     with_circumstance,
 )
-from trimtab.explain.causes.onset import down_before, length_of, onset_of
+from trimtab.explain.causes.onset import SAME_DAY, down_before, length_of, onset_of
 from trimtab.explain.causes.setting_path import passed_by, paths_of
 from trimtab.explain.context import Cause, Context, once
 from trimtab.explain.contrast import Sign
@@ -62,10 +62,9 @@ KNOWN_EFFECTS: Final = (
 _EFFECT_WITHIN: Final = 0.05
 
 _SOON: Final = timedelta(hours=3)
-_SAME_DAY: Final = timedelta(hours=12)
 _BEFORE: Final = timedelta(hours=48)
 _AFTER: Final = timedelta(hours=24)
-_CHANCE_OF_GAP: Final = ((_SOON, 0.8), (_SAME_DAY, 0.15), (_BEFORE, 0.05))
+_CHANCE_OF_GAP: Final = ((_SOON, 0.8), (SAME_DAY, 0.15), (_BEFORE, 0.05))
 """How soon an effective change shows: usually with the next runs. A judgement: for the two in [S1]
 only the day is known."""
 CONFIG_CHANGE: Final = EventKind.CONFIG_CHANGE
@@ -186,7 +185,7 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
     """
     begins, ends = onset_of(context)
     late = event.at > ends and down_before(context, event.at)
-    if late and event.at - ends > _SAME_DAY:
+    if late and event.at - ends > SAME_DAY:
         # Another change, or logged more than half a day late: no evidence either way.
         return 0.0
     far = max(event.at - ends, begins - event.end, timedelta())
@@ -503,7 +502,7 @@ def _taken_back(
         event
         for event in context.events
         if event.kind in KINDS
-        and -_CLOSE <= event.at - until <= _SAME_DAY
+        and -_CLOSE <= event.at - until <= SAME_DAY
         and event.at > context.incident.at
     ]
     if entries:

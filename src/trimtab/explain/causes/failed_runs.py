@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from trimtab.base.failure import Failure
+from trimtab.base.failure import FILE_SYSTEM_ERRORS, Failure
 from trimtab.base.incident import Against, Evidence, Route
 from trimtab.base.run import RunStatus
 from trimtab.explain.causes.evidence import UNSEEN, runs_of_probe
@@ -73,7 +73,7 @@ def kept_from_starting(context: Context) -> Evidence:
     bad, _ = runs_of_probe(context)
     if not bad:
         return sign.not_available(NO_BAD_RUNS)
-    stopped = [run for run in bad if run.status is RunStatus.NOT_STARTED or _fails(run, NOT_BEGUN)]
+    stopped = [run for run in bad if never_began(run) or _fails(run, NOT_BEGUN)]
     share = len(stopped) / len(bad)
     if share <= 0.5:
         return sign.weighed(f"{len(bad) - len(stopped)} of {len(bad)} bad runs began", 0.0)
@@ -82,6 +82,13 @@ def kept_from_starting(context: Context) -> Evidence:
         text, _CANNOT_STOP * share, stopped[0], code="runs-never-began", value=share,
         against=Against.CONDITION,
     )  # fmt: skip
+
+
+def never_began(run: RunFact) -> bool:
+    """Return whether a run never began, for a reason other than the file system."""
+    return (
+        run.status is RunStatus.NOT_STARTED and FILE_SYSTEM_ERRORS.search(run.problem or "") is None
+    )
 
 
 def _fails(run: RunFact, failures: frozenset[Failure]) -> bool:

@@ -25,6 +25,7 @@ from trimtab.explain.breadth import (
 )
 from trimtab.explain.causes.evidence import UNSEEN, beyond_chance, named, says
 from trimtab.explain.causes.failed_runs import NO_CONNECTION, failed_with
+from trimtab.explain.causes.onset import onset_of
 from trimtab.explain.context import Cause, Context, RunFact, always_at
 from trimtab.explain.contrast import NO_BAD_RUNS, Contrast, Sign, expected, in_time, presence
 from trimtab.explain.sight import View
@@ -340,7 +341,7 @@ def _logged(context: Context) -> Evidence:
     """Return whether the log book has network trouble, maintenance or a repair."""
     sign = Sign("network-logged", Route.LOG, view=View.LOG)
     begun = context.incident.at
-    earliest, latest = context.incident.onset or (begun, begun)
+    earliest, latest = onset_of(context)
     earliest, latest = min(earliest, begun), max(latest, begun)
     known = context.entries(_is_of_network)
     entries = [

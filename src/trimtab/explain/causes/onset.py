@@ -13,7 +13,7 @@ from trimtab.explain.causes.evidence import levels, of_incident, onset_within, v
 from trimtab.explain.context import Context
 from trimtab.judge.array import scatter
 
-_SAME_DAY: Final = timedelta(hours=12)
+SAME_DAY: Final = timedelta(hours=12)
 _APART: Final = 4.0
 """Standard errors between the usual and the bad level: two on either side of the midpoint."""
 _LEAST: Final = 0.01
@@ -53,10 +53,10 @@ def down_before(context: Context, at: datetime) -> bool:
     good = levels(context, of_incident(context, bad=False))
     effect = context.incident.effect
     if effect is None or not 0 <= effect < math.inf or effect == 1 or len(good) < _LEVEL_LEAST:
-        return at - context.incident.at > _SAME_DAY
+        return at - context.incident.at > SAME_DAY
     needed = (_APART * scatter(np.log(good)) / math.log(max(effect, _LEAST))) ** 2
     if len(before) < max(1.0, needed):
-        return at - context.incident.at > _SAME_DAY
+        return at - context.incident.at > SAME_DAY
     half = 1 + (effect - 1) / 2
     reached = median(before) / median(good)
     return reached < half if effect < 1 else reached > half

@@ -25,6 +25,7 @@ from trimtab.explain.causes.evidence import (
     metric_of,
     runs_of_probe,
 )
+from trimtab.explain.causes.failed_runs import never_began
 from trimtab.explain.context import Cause, Context, RunFact, always_at
 from trimtab.explain.contrast import NO_BAD_RUNS, Sign, in_time
 from trimtab.explain.sight import View
@@ -452,7 +453,7 @@ def _words(bad: Sequence[RunFact], good: Sequence[RunFact]) -> Evidence:
         ("names-unresolved", "name resolution") if names else ("launcher-failed", "a launcher")
     )
     if not some:
-        some = [run for run in explained if _never_began(run)]
+        some = [run for run in explained if never_began(run)]
         strength, code = _NOT_BEGUN, "run-never-began"
     if not some:
         common = Counter(run.problem for run in explained).most_common(1)[0][0]
@@ -484,13 +485,6 @@ def _of_launcher(run: RunFact) -> bool:
         return False
     return run.status in _NOT_MEASURED and (
         code_of(run.problem) in _LAUNCHER_CODES or is_of_launcher(text)
-    )
-
-
-def _never_began(run: RunFact) -> bool:
-    """Return whether a run never began, for a reason other than the file system."""
-    return (
-        run.status is RunStatus.NOT_STARTED and FILE_SYSTEM_ERRORS.search(run.problem or "") is None
     )
 
 
