@@ -25,7 +25,7 @@ from trimtab.base.site import SiteLimits
 from trimtab.base.site_hardware import Hardware
 from trimtab.explain.coming_and_going import slow_hours
 from trimtab.explain.sight import EVERYWHERE, Layer, within_sight
-from trimtab.judge.spread import usual_gap_s
+from trimtab.explain.spell import spacing_s
 
 T = TypeVar("T")
 _AT: Final = pl.Datetime("us", "UTC")
@@ -474,7 +474,7 @@ def _spacing(frame: pl.DataFrame | None) -> timedelta:
     """Return the distance of runs of a series, at most `_RUN_LONGEST`."""
     if frame is None or frame.height < 2:
         return _RUN_LONGEST
-    usual_s = usual_gap_s((frame["at"].sort().dt.epoch("us") / 1e6).to_list())
+    usual_s = spacing_s(frame)
     return min(_RUN_LONGEST, timedelta(seconds=usual_s)) if usual_s else _RUN_LONGEST
 
 

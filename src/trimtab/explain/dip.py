@@ -7,7 +7,7 @@ unsteady if the series spreads wider than its goal and than usual.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -444,11 +444,7 @@ def unsteady(
     spells: list[Spell] = []
     left = list(dips)
     points = [point for point in judgement.rolling if point.cov]
-    usual = [
-        point
-        for point in points
-        if not any(hours.from_ <= point.at <= hours.to + window for hours in taken)
-    ]
+    usual = _outside(points, taken, window)
     wide = [
         point
         for part in looked.of(judgement.key)
@@ -476,14 +472,17 @@ def _missed(
     rolling: Iterable[CovAt], taken: Sequence[Period], window: timedelta
 ) -> list[list[CovAt]]:
     """Return the stretches of windows that missed the goal and contain nothing of ``taken``."""
-    missed = (
-        point
-        for point in rolling
-        if point.status is VerdictStatus.MISSED
-        and point.cov
-        and not any(hours.from_ <= point.at and hours.to >= point.at - window for hours in taken)
-    )
-    return grouped(missed, attrgetter("at"), window / 2)
+    missed = [point for point in rolling if point.status is VerdictStatus.MISSED and point.cov]
+    return grouped(_outside(missed, taken, window), attrgetter("at"), window / 2)
+
+
+def _outside(points: Sequence[CovAt], taken: Sequence[Period], window: timedelta) -> list[CovAt]:
+    """Return the windows, which are by time, that contain nothing of ``taken``."""
+    times, inside = [point.at for point in points], bytearray(len(points))
+    for hours in taken:
+        begin, end = bisect_left(times, hours.from_), bisect_right(times, hours.to + window)
+        inside[begin:end] = bytes([True]) * (end - begin)
+    return [point for point, within in zip(points, inside, strict=True) if not within]
 
 
 def _standing_out(

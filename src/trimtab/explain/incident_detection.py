@@ -70,6 +70,7 @@ from trimtab.explain.spell import (
     id_of,
     name_of,
     percent_off,
+    rows_between,
 )
 from trimtab.explain.worse_level import drift, steps
 from trimtab.judge.array import scatter
@@ -339,12 +340,10 @@ def _is_still(frame: pl.DataFrame, at: datetime, last: datetime) -> bool:
 
 def _sides(frame: pl.DataFrame, at: datetime, last: datetime, before: timedelta) -> tuple[Any, Any]:
     """Return the values of the finished runs within a stretch, and of those before it."""
-    times = pl.col("at")
-    near = frame.filter(times.is_between(at - before, last))
-    finished = near.filter(pl.col("value").is_not_null())
+    edges = (at, last), (at - before, min(last, at - timedelta(hours=1)))
     within, around = (
-        finished.filter(part)["value"].to_numpy()
-        for part in (times >= at, times <= at - timedelta(hours=1))
+        frame["value"][rows_between(frame, from_, to)].drop_nulls().to_numpy()
+        for from_, to in edges
     )
     return within, around
 

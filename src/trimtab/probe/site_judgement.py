@@ -30,6 +30,7 @@ from trimtab.probe.site_series import (
     series_of,
     surveying_series,
 )
+from trimtab.probe.survey_record import survey_record
 from trimtab.reach.worker_process import Together, one_by_one
 from trimtab.site.place import Place
 from trimtab.store.kept import Keeping, RestsOn, is_afresh, keeping
@@ -221,7 +222,11 @@ class _SiteJudging:
         """Measurements of single targets, each with the server that serves it now."""
         import polars as pl
 
-        frame = self.store.survey_frame(self.place.name, since=self.since, until=self.until)
+        frame = (
+            survey_record(self.look)
+            if self._is_whole
+            else self.store.survey_frame(self.place.name, since=self.since, until=self.until)
+        )
         servers = {} if frame.is_empty() else self._servers
         named = pl.DataFrame(
             {"target": list(servers), "server": list(servers.values())},
