@@ -20,7 +20,7 @@ from trimtab.base.incident import Incident, IncidentState, LoneRun, Shape, Stage
 from trimtab.base.series import ChangeStatus, LevelNow, SeriesJudgement, SeriesKey
 from trimtab.base.site import LIMITS, SiteLimits
 from trimtab.explain.context import Period, RunFact
-from trimtab.explain.dip import dips, unsteady
+from trimtab.explain.dip import unsteady
 from trimtab.explain.failed_run import BadChecksums, failures, integrity, lone_runs
 from trimtab.explain.incident_hours import (
     began_together,
@@ -48,6 +48,7 @@ from trimtab.explain.lasting import (
 )
 from trimtab.explain.remembered_spells import (
     Remember,
+    low_runs,
     low_together,
     made_now,
     recurring_hours,
@@ -435,7 +436,7 @@ def find_troubles(
     wide = [*_wider(judged, spells, limits.cov)]
     spells = [spell for spell in spells if not is_of_rate(spell, losses, outcomes)]
     spells += [*losses, *wide]
-    low = _low_of(judged, looked, spells, losses, outcomes)
+    low = _low_of(judged, looked, spells, losses, outcomes, remember=remember)
     dips_of = {key: without_absorbed(of_series, wide) for key, of_series in low.items()}
     lost, lone = without_lone_runs([*spells, *chain(*dips_of.values())], frames, runs)
     reported = [spell for spell in spells if spell not in lost]
@@ -462,16 +463,18 @@ def _low_of(
     spells: Sequence[Spell],
     losses: Sequence[Spell],
     outcomes: Mapping[str, RunOutcomes],
+    *,
+    remember: Remember,
 ) -> dict[SeriesKey, list[Spell]]:
     """Return series to its dips that a rate of losses does not explain."""
     finished = _without_losses(judged, losses, looked.now)
     dips_of: dict[SeriesKey, list[Spell]] = {}
     for judgement, _ in judged:
         key = judgement.key
-        low = _dips(looked.of(key), spells)
+        low = _dips(looked.of(key), spells, remember)
         if _of_probe(losses, key):
             few = (dip for dip in low if not are_losses_of_rate(dip, losses, outcomes))
-            low = _with_slow(few, _dips(finished.of(key), spells))
+            low = _with_slow(few, _dips(finished.of(key), spells, remember))
         dips_of[key] = low
     return dips_of
 
@@ -521,12 +524,12 @@ def _is_near(spell: Spell, key: SeriesKey) -> bool:
     return is_of_losses(spell) and spell.key.probe == key.probe
 
 
-def _dips(parts: Sequence[SeriesPart], spells: Sequence[Spell]) -> list[Spell]:
+def _dips(parts: Sequence[SeriesPart], spells: Sequence[Spell], remember: Remember) -> list[Spell]:
     """Return the dips of a series except the recurring ones."""
     recurring = [
         spell for spell in spells if spell.shape is Shape.PERIODIC and spell.key == parts[0].key
     ]
-    return [dip for dip in dips(parts) if not _recurs(dip, recurring)]
+    return [dip for dip in low_runs(parts, remember=remember) if not _recurs(dip, recurring)]
 
 
 def _recurs(dip: Spell, recurring: Sequence[Spell]) -> bool:

@@ -13,6 +13,7 @@ series and is extended until the next look has enough context.
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -98,6 +99,18 @@ class SeriesPart:
     levels: tuple[datetime, ...]
     beside: int
 
+    @property
+    def reported(self) -> Sequence[datetime]:
+        """Times of the rows that the look reports."""
+        return self.times[self.within]
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of all that it holds."""
+        content = content_digest(self.frame.select("at", "value", "unfinished"))
+        words = self.key, self.look, self.first, self.within, self.levels, self.beside, content
+        return hashlib.sha256(repr(words).encode()).hexdigest()
+
     @cached_property
     def runs(self) -> Residuals:
         """Each run relative to its level."""
@@ -170,16 +183,22 @@ class LookedSeries:
         )
 
 
+def content_digest(frame: pl.DataFrame) -> str:
+    """Return the digest of a frame: names and types of its columns, and their values."""
+    written = io.BytesIO()
+    frame.rechunk().write_ipc(written)
+    return hashlib.sha256(written.getbuffer()).hexdigest()
+
+
 def row_from(frame: pl.DataFrame, at: datetime, side: Literal["left", "right"] = "left") -> int:
     """Return the first row at a time or later; with ``right`` later only.
 
     Parameters
     ----------
     frame
-        Runs by time: ``at`` (microseconds, UTC).
+        Runs by time.
     """
-    times = frame["at"].to_physical().to_numpy()
-    return int(np.searchsorted(times, (at - _EPOCH) // _MICROSECOND, side=side))
+    return int(np.searchsorted(_times_us(frame), (at - _EPOCH) // _MICROSECOND, side=side))
 
 
 def rows_between(frame: pl.DataFrame, from_: datetime, to: datetime) -> slice:
@@ -190,7 +209,12 @@ def rows_between(frame: pl.DataFrame, from_: datetime, to: datetime) -> slice:
 
 def spacing_s(frame: pl.DataFrame) -> float:
     """Return the `usual_gap_s` of runs; of the same times it is worked out once."""
-    return _gap_s(np.sort(frame["at"].to_physical().to_numpy()).tobytes())
+    return _gap_s(np.sort(_times_us(frame)).tobytes())
+
+
+def _times_us(frame: pl.DataFrame) -> Any:
+    """Return the time of each row in microseconds since 1970, without a copy."""
+    return frame["at"].to_numpy().astype("datetime64[us]", copy=False).view(np.int64)
 
 
 @lru_cache(maxsize=64)

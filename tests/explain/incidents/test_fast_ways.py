@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import numpy as np
 import polars as pl
 import pytest
+from tests.calibration import series
+from tests.explain.incidents.frames import WRITE, level
 from tests.support.small_site import hour
 
 from trimtab.base.series import CovAt
 from trimtab.base.verdict import VerdictStatus
 from trimtab.explain import dip, spell
 from trimtab.explain.context import Period
-from trimtab.explain.spell import row_from, rows_between, spacing_s
+from trimtab.explain.remembered_spells import low_runs
+from trimtab.explain.spell import LookedSeries, Spell, row_from, rows_between, spacing_s
 from trimtab.judge.array import median, medians_of
+from trimtab.judge.change import LevelChanges
+from trimtab.judge.series_analysis import judge_series
 from trimtab.judge.spread import usual_gap_s
 
 SEEDS = range(20)
@@ -90,3 +96,39 @@ def test_windows_outside_some_hours_contain_nothing_of_them(seed):
         for point in points
         if not any(of.from_ <= point.at and of.to >= point.at - window for of in taken)
     ]
+
+
+def looks_of(values: np.ndarray, kept: np.ndarray) -> list[spell.SeriesPart]:
+    """Return the looks at the kept runs of an hourly series whose level never changes."""
+    frame = series.frame(np.where(values > 0, values, 1.0), (values <= 0).astype(float))
+    frame = frame.filter(pl.Series(kept))
+    still = LevelChanges((), False, 0.0, 0.05)
+    looked = LookedSeries([(judge_series(frame, WRITE, changes=still), frame)], hour(len(values)))
+    return looked.of(WRITE)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_dips_of_one_look_after_the_other_are_those_of_all_at_once(seed):
+    """Low and lost runs anywhere, also where one look ends and the next begins, and gaps."""
+    random = np.random.default_rng(seed)
+    values, kept = level(seed, 200, phi=0.3), np.ones(200 * 24, dtype=bool)
+    edges = [int((part.look.to - hour(0)).total_seconds()) // 3600
+             for part in looks_of(values, kept)]  # fmt: skip
+    for edge in (*edges, *random.integers(0, len(values), 12).tolist(), len(values)):
+        first = edge - int(random.integers(0, 9))
+        low = slice(max(0, first), max(0, first + int(random.integers(1, 12))))
+        values[low] *= random.choice([0.0, 0.3, 0.7, 1.0])
+    for first in random.integers(0, len(values), 2):
+        kept[first : first + int(random.choice([3, 900]))] = False
+    parts = looks_of(values, kept)
+    every = dip.dips(parts)
+    known: dict[str, list[Spell]] = {}
+
+    def remember(digest: str, make: Callable[[], Sequence[Spell]]) -> Sequence[Spell]:
+        return known.setdefault(digest, [*make()])
+
+    assert every
+    assert low_runs(parts, remember=remember) == every
+    # What was remembered of a shorter record does not make a dip of a longer one go on.
+    longer = looks_of(*(np.concatenate([array, array[:900]]) for array in (values, kept)))
+    assert low_runs(longer, remember=remember) == dip.dips(longer)
