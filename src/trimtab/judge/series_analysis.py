@@ -266,6 +266,7 @@ def judge_series(
     invalid: Sequence[InvalidRun] = (),
     requested: Mapping[str, object] | None = None,
     changes: LevelChanges | None = None,
+    rolling_after: datetime | None = None,
 ) -> SeriesJudgement:
     """Analyse one series.
 
@@ -284,6 +285,8 @@ def judge_series(
         Runs whose workload is not the requested one; removed.
     requested, changes
         Parameters that distinguish the series; its change points, from `changes_of`.
+    rolling_after
+        As ``after`` of `trimtab.judge.rolling.rolling`.
 
     Returns
     -------
@@ -306,6 +309,9 @@ def judge_series(
     due = None if schedule is None else _within(schedule, since, until)
     present = [run.at for run in excluded if run.at is not None]
     verdict, heading = _verdict_and_trend(reported, key, goal, window_s, changes.points)
+    windows = rolling(
+        judged, goal=goal, window_s=window_s, since=since, after=rolling_after, more_is_better=more
+    )
     return SeriesJudgement(
         key=key,
         verdict=verdict,
@@ -315,7 +321,7 @@ def judge_series(
         changes=tuple(p for p in changes.points if since is None or p.at >= since),
         regimes=regimes(reported, levels),
         days=daily(reported, timezone=timezone, schedule=due, present=present, more_is_better=more),
-        rolling=rolling(judged, goal=goal, window_s=window_s, since=since, more_is_better=more),
+        rolling=windows,
         expected=None if due is None else len(due),
         missing=None if due is None else len(missing(due, [*reported["at"].to_list(), *present])),
         invalid=tuple(run for run in excluded if run.at is None or _holds(run.at, since, until)),
