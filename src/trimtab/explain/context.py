@@ -244,7 +244,7 @@ class Context:
 BAD_TIMES: Final = 12
 GOOD_TIMES: Final = 20
 """Maximum number of snapshots: each costs time, and neighbours are alike."""
-_FIRST_TIMES: Final = 3
+FIRST_TIMES: Final = 3
 """Additional ones from the start of the record: a condition in its first hours has no onset."""
 _FEW_TIMES: Final = 3
 LONGEST_STEP: Final = timedelta(hours=26)
@@ -368,14 +368,14 @@ def snapshot_times(
     """
     times = sorted(set(available))
     begins = bisect_left(times, record_from)
-    first = times[begins : begins + _FIRST_TIMES]
+    first = times[begins : begins + FIRST_TIMES]
     bad, good = (
         sorted({at for window in windows for at in _within(times, window)})
         for windows in (stretches.bad, stretches.good)
     )
     begin = stretches.bad[0].from_ if stretches.bad else record_from
     chosen = (
-        *(at for window in stretches.bad[:_FIRST_TIMES] for at in _around(times, window)),
+        *(at for window in stretches.bad[:FIRST_TIMES] for at in _around(times, window)),
         *(_pairs if _length(stretches.bad) > _GOOD_LONGEST else _chosen)(bad, BAD_TIMES),
         *_chosen(sorted(good, key=lambda at: abs(at - begin)), GOOD_TIMES),
         *first,

@@ -33,6 +33,7 @@ from trimtab.base.site_hardware import Hardware
 from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.evidence import by_people
 from trimtab.explain.context import (
+    FIRST_TIMES,
     JOBS,
     LONGEST_STEP,
     Context,
@@ -382,9 +383,13 @@ def _context(
     since = min(known.record_from, first)
     ended = incident.until or last
     until = min(known.now, max(last, ended) + LONGEST_STEP)
-    available = source.times(since, max(last, until))
+    upto = max(last, until)
+    # Those in between are neither in the windows nor near enough to one.
+    begun = source.times(known.record_from, upto)[:FIRST_TIMES]
+    near = source.times(max(since, min(first, ended) - LONGEST_STEP), upto)
+    available = sorted({*begun, *near})
     chosen = snapshot_times(stretches, available, known.record_from)
-    times = sorted({*chosen, *around(sorted(available), ended)})
+    times = sorted({*chosen, *around(available, ended)})
     return Context(
         incident=incident,
         bad=stretches.bad,

@@ -247,15 +247,20 @@ class _SiteJudging:
     def frames(self) -> dict[SeriesKey, pl.DataFrame]:
         """Return the runs of each series."""
         return {
-            key: frame
+            replace(key, apart=levels_text(self.apart.get(series.key, {}))): frame
             for series in self.stored
-            for key, frame in frames_of(
-                series,
-                self.history(series),
-                self.terms.metric,
-                apart=levels_text(self.apart.get(series.key, {})),
-            )
+            for key, frame in self._frames_of(series)
         }
+
+    def _frames_of(self, series: Series) -> list[tuple[SeriesKey, pl.DataFrame]]:
+        if series.key not in self._frames:
+            made = frames_of(series, self.history(series), self.terms.metric)
+            self._frames[series.key] = made
+        return self._frames[series.key]
+
+    @cached_property
+    def _frames(self) -> dict[tuple[str, str], list[tuple[SeriesKey, pl.DataFrame]]]:
+        return {}
 
     def judged(self, together: Together, progress: Progress) -> JudgedSite:
         """Return the judgement of all."""
@@ -386,7 +391,7 @@ class _SiteJudging:
         walked: dict[str, Walked | None] = before or {}
         left = self.store.left_out(*series.key)
         due = _due(self.store, self.place.name, series)
-        frames = frames_of(series, self.history(series), self.terms.metric)
+        frames = self._frames_of(series)
         keeps = self._is_whole and self.terms.metric is None
         windows = self._windows_after(series, frames) if keeps else {}
         for key, frame in frames:
