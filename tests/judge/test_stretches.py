@@ -298,7 +298,9 @@ def test_windows_are_settled_five_weeks_later(seed: int) -> None:
 def bursts(random: np.random.Generator, runs: int) -> pl.DataFrame:
     """Return runs one by one, in bursts and with outages, some of them unfinished."""
     gaps = random.choice([0.1, 1.0, 6.0, 24.0, 500.0], runs, p=[0.3, 0.4, 0.2, 0.099, 0.001])
-    frame = series(random.normal(1e9, 5e7, runs), unfinished={*random.integers(0, runs, 9)})
+    frame = series(
+        random.normal(1e9, 5e7, runs).tolist(), unfinished={*random.integers(0, runs, 9)}
+    )
     return frame.with_columns(at=pl.Series([hour(float(at)) for at in np.cumsum(gaps)]))
 
 

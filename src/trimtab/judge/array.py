@@ -47,14 +47,14 @@ def medians(values: Floats, axis: int) -> Floats:
 def medians_of(values: Floats, begins: Ints, ends: Ints) -> Floats:
     """Return the `median` of each stretch of numbers without NaN; NaN of an empty one."""
     sizes = ends - begins
-    found = np.full(len(sizes), np.nan)
+    medians_ = np.full(len(sizes), np.nan)
     for size in np.unique(sizes[sizes > 0]).tolist():
         middle = (size - 1) // 2, size // 2
         places, step = np.flatnonzero(sizes == size), max(1, _CELLS_AT_ONCE // size)
         for part in (places[at : at + step] for at in range(0, len(places), step)):
             rows = np.partition(values[begins[part][:, None] + np.arange(size)], middle, axis=1)
-            found[part] = (rows[:, middle[0]] + rows[:, middle[1]]) / 2
-    return found
+            medians_[part] = (rows[:, middle[0]] + rows[:, middle[1]]) / 2
+    return medians_
 
 
 def benjamini_hochberg(p_values: Floats) -> Floats:

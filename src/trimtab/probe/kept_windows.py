@@ -52,17 +52,17 @@ class KeptWindows:
             )
 
         periods = in_order(at for of, at in look.sums.runs_in if of == name and at is not None)
-        self._kept = KeptPeriods[Windows](look, f"windows of {name}", Windows, rests_on, periods)
+        self._periods = KeptPeriods[Windows](look, f"windows of {name}", Windows, rests_on, periods)
 
     @property
     def first(self) -> Windows:
         """The windows of the periods before the first whose windows must be made."""
-        return _joined(self._kept.first)
+        return _joined(self._periods.first)
 
     @property
     def all(self) -> Windows | None:
         """The windows of all periods; ``None``: some must be made."""
-        return None if self._kept.missing else _joined(self._kept.filled(()))
+        return None if self._periods.missing else _joined(self._periods.filled(()))
 
     def filled(self, made: Mapping[str, Iterable[CovAt]]) -> Windows:
         """Return the windows of all periods, given those after the `first`; they are kept."""
@@ -72,9 +72,9 @@ class KeptWindows:
                 of_metric = of_period.setdefault(period_at(window.at), {})
                 of_metric.setdefault(metric, []).append(window)
         return _joined(
-            self._kept.filled(
+            self._periods.filled(
                 {metric: tuple(of) for metric, of in of_period.get(period, {}).items()}
-                for period in self._kept.missing
+                for period in self._periods.missing
             )
         )
 

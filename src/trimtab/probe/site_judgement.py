@@ -283,7 +283,7 @@ class _SiteJudging:
                 if self._is_whole and self.terms.metric is None:
                     walked = {question.key.metric: answer[1] for question, answer in answered}
                     self.look.note(*self._place_of_walked(series), walked)
-                    metrics = self._kept(series, metrics)
+                    metrics = self._noted(series, metrics)
             requested = self.apart.get(series.key, {})
             parts += [
                 replace(part, judgement=_set_apart(part.judgement, requested))
@@ -329,14 +329,14 @@ class _SiteJudging:
         windows = self._windows(series, [each.judgement.key for each in metrics]).all
         return None if windows is None else _with_windows(metrics, windows)
 
-    def _kept(self, series: Series, metrics: tuple[_Judged, ...]) -> tuple[_Judged, ...]:
+    def _noted(self, series: Series, metrics: tuple[_Judged, ...]) -> tuple[_Judged, ...]:
         """Keep what a series was judged to be, its windows apart: they are megabytes."""
         if series.key in self._dense:
             return self.look.note(*self._place_of(series), metrics)
         made = {each.judgement.key.metric: each.judgement.rolling for each in metrics}
         windows = self._windows(series, [each.judgement.key for each in metrics]).filled(made)
-        kept = self.look.note(*self._place_of(series), _with_windows(metrics, {}))
-        return _with_windows(kept, windows)
+        bare = self.look.note(*self._place_of(series), _with_windows(metrics, {}))
+        return _with_windows(bare, windows)
 
     def _windows(self, series: Series, keys: Iterable[SeriesKey]) -> KeptWindows:
         names = frozenset(key.metric for key in keys)
@@ -365,8 +365,8 @@ class _SiteJudging:
         if any(may_be_thinned(frame, window_s=window_s) for _, frame in frames):
             self._dense.add(series.key)
             return {}
-        kept = self._windows(series, [key for key, _ in frames]).first
-        return {metric: windows[-1].at for metric, windows in kept.items() if windows}
+        first = self._windows(series, [key for key, _ in frames]).first
+        return {metric: windows[-1].at for metric, windows in first.items() if windows}
 
     def _place_of(self, series: Series) -> tuple[str, Any, RestsOn]:
         limits, item = self.terms.limits(self.place), PROBE_PREFIX + series.probe

@@ -176,10 +176,9 @@ def _measures_targets(look: Keeping, entry: Series) -> bool:
     periods = in_order(at for of, at in look.sums.runs_in if of == name)
     noun = f"{_SURVEYING} {name}"
     rests_on = lambda at: lambda sums: sums.runs_in.get((name, at))  # noqa: E731
-    kept = KeptPeriods[bool](look, noun, bool, rests_on, periods)
-    return any(
-        kept.filled(look.store.measures_targets(*entry.key, period) for period in kept.missing)
-    )
+    measured = KeptPeriods[bool](look, noun, bool, rests_on, periods)
+    made = (look.store.measures_targets(*entry.key, period) for period in measured.missing)
+    return any(measured.filled(made))
 
 
 NOTHING_TO_JUDGE: Final = frozenset({"no-series", "runs-rejected"})
