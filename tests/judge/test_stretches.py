@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from tests.support.sentences import numbers
 
 from trimtab.base.series import ChangeStatus, Noise
 from trimtab.base.verdict import VerdictStatus
-from trimtab.judge.rolling import rolling
+from trimtab.judge.rolling import may_be_thinned, rolling
 from trimtab.judge.series_analysis import confirmed_times, dispersion, regimes
 from trimtab.judge.series_frame import daily, missing, normalised, points_of
 from trimtab.judge.spread import cov, mad_cv, quartile_dispersion
@@ -258,6 +259,49 @@ def test_of_very_many_windows_every_kth_is_judged_as_all_would(
     few = rolling(frame)
     assert few == every[::-1][::7][::-1]
     assert few[-1] == every[-1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_later_windows_alone_are_those_of_all(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    frame = bursts(random, 400)
+    every = rolling(frame)
+    after = every[int(random.integers(len(every)))].at
+    assert rolling(frame, after=after) == tuple(each for each in every if each.at > after)
+    begin = hour(float(random.integers(200)))
+    assert rolling(frame, since=begin, after=after) == tuple(
+        each for each in every if each.at > after and each.at >= begin
+    )
+
+
+def test_where_only_every_kth_is_judged_later_windows_are_not_judged_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frame = series(noise(1, 200, phi=0.5, cov=0.08)[0] * 1e9)
+    assert not may_be_thinned(frame, window_s=48 * 3600.0)
+    monkeypatch.setattr("trimtab.judge.rolling._CELLS_MOST", 1000)
+    assert may_be_thinned(frame, window_s=48 * 3600.0)
+    assert rolling(frame, after=hour(150)) == rolling(frame)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_windows_are_settled_five_weeks_later(seed: int) -> None:
+    """Which runs form a burst only later ones may show, but not those of many weeks later."""
+    random = np.random.default_rng(seed)
+    frame = bursts(random, 2000)
+    at = frame["at"][int(random.integers(len(frame)))]
+    part = frame.filter(pl.col("at") <= at + timedelta(weeks=5))
+    settled = [each for each in rolling(frame) if each.at <= at]
+    assert [each for each in rolling(part) if each.at <= at] == settled
+
+
+def bursts(random: np.random.Generator, runs: int) -> pl.DataFrame:
+    """Return runs one by one, in bursts and with outages, some of them unfinished."""
+    gaps = random.choice([0.1, 1.0, 6.0, 24.0, 500.0], runs, p=[0.3, 0.4, 0.2, 0.099, 0.001])
+    frame = series(
+        random.normal(1e9, 5e7, runs).tolist(), unfinished={*random.integers(0, runs, 9)}
+    )
+    return frame.with_columns(at=pl.Series([hour(float(at)) for at in np.cumsum(gaps)]))
 
 
 # What a COV is made of

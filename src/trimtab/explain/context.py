@@ -25,7 +25,7 @@ from trimtab.base.site import SiteLimits
 from trimtab.base.site_hardware import Hardware
 from trimtab.explain.coming_and_going import slow_hours
 from trimtab.explain.sight import EVERYWHERE, Layer, within_sight
-from trimtab.judge.spread import usual_gap_s
+from trimtab.explain.spell import spacing_s
 
 T = TypeVar("T")
 _AT: Final = pl.Datetime("us", "UTC")
@@ -244,7 +244,7 @@ class Context:
 BAD_TIMES: Final = 12
 GOOD_TIMES: Final = 20
 """Maximum number of snapshots: each costs time, and neighbours are alike."""
-_FIRST_TIMES: Final = 3
+FIRST_TIMES: Final = 3
 """Additional ones from the start of the record: a condition in its first hours has no onset."""
 _FEW_TIMES: Final = 3
 LONGEST_STEP: Final = timedelta(hours=26)
@@ -368,7 +368,7 @@ def snapshot_times(
     """
     times = sorted(set(available))
     begins = bisect_left(times, record_from)
-    first = times[begins : begins + _FIRST_TIMES]
+    first = times[begins : begins + FIRST_TIMES]
     bad, good = (
         sorted({at for window in windows for at in _within(times, window)})
         for windows in (stretches.bad, stretches.good)
@@ -476,7 +476,7 @@ def _spacing(frame: pl.DataFrame | None) -> timedelta:
     """Return the distance of runs of a series, at most `_RUN_LONGEST`."""
     if frame is None or frame.height < 2:
         return _RUN_LONGEST
-    usual_s = usual_gap_s((frame["at"].sort().dt.epoch("us") / 1e6).to_list())
+    usual_s = spacing_s(frame)
     return min(_RUN_LONGEST, timedelta(seconds=usual_s)) if usual_s else _RUN_LONGEST
 
 

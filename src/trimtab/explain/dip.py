@@ -7,7 +7,7 @@ unsteady if the series spreads wider than its goal and than usual.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -81,8 +81,14 @@ def dips(parts: Sequence[SeriesPart]) -> list[Spell]:
     """Return the dips of one series, earliest first; a look at fewer than twelve runs has none.
 
     The level is that of the surrounding runs, up to half a week to either side.
+
+    Parameters
+    ----------
+    parts
+        Successive looks. Without those around, a dip at the edge of what they report seems to begin
+        with the record, or to go on.
     """
-    sure: dict[int, int] = {}
+    sure: dict[int, datetime] = {}
     groups: list[list[int]] = []
     seen = [_seen(part) for part in parts]
     for part, runs in zip(parts, seen, strict=True):
@@ -96,9 +102,12 @@ def dips(parts: Sequence[SeriesPart]) -> list[Spell]:
             if before < 0 or times[rows[0]] - times[before] > near:
                 groups.append([])
             groups[-1] += [row + part.first for row in rows]
-            sure |= {row + part.first: certain[row] + part.first for row in rows}
-    whole = _Whole.of(parts, seen)
-    return [_spell(parts[0].key, whole, members, sure[members[0]]) for members in groups]
+            sure |= {row + part.first: times[certain[row]] for row in rows}
+    whole, begin = _Whole.of(parts, seen), parts[0].first + parts[0].within.start
+    return [
+        _spell(parts[0].key, whole, [row - begin for row in members], sure[members[0]])
+        for members in groups
+    ]
 
 
 def _seen(part: SeriesPart) -> Residuals:
@@ -350,7 +359,7 @@ class _Whole:
         )
 
 
-def _spell(key: SeriesKey, runs: _Whole, members: Sequence[int], certain: int) -> Spell:
+def _spell(key: SeriesKey, runs: _Whole, members: Sequence[int], certain: datetime) -> Spell:
     times, ends = runs.times, (members[0], members[-1])
     goes_on = ends[1] == len(times) - 1
     unfinished = int(runs.unfinished[list(members)].sum())
@@ -374,7 +383,7 @@ def _spell(key: SeriesKey, runs: _Whole, members: Sequence[int], certain: int) -
         at=times[first],
         until=None if goes_on else times[last],
         last=times[last],
-        detected_at=times[max(first if depth >= SINGLE else ends[1], certain)],
+        detected_at=max(times[first if depth >= SINGLE else ends[1]], certain),
         certainty=ChangeStatus.CONFIRMED if unfinished or depth >= SINGLE else ChangeStatus.SUSPECT,
         depth=depth,
         what=", ".join(text),
@@ -444,11 +453,7 @@ def unsteady(
     spells: list[Spell] = []
     left = list(dips)
     points = [point for point in judgement.rolling if point.cov]
-    usual = [
-        point
-        for point in points
-        if not any(hours.from_ <= point.at <= hours.to + window for hours in taken)
-    ]
+    usual = _outside(points, taken, window)
     wide = [
         point
         for part in looked.of(judgement.key)
@@ -476,14 +481,17 @@ def _missed(
     rolling: Iterable[CovAt], taken: Sequence[Period], window: timedelta
 ) -> list[list[CovAt]]:
     """Return the stretches of windows that missed the goal and contain nothing of ``taken``."""
-    missed = (
-        point
-        for point in rolling
-        if point.status is VerdictStatus.MISSED
-        and point.cov
-        and not any(hours.from_ <= point.at and hours.to >= point.at - window for hours in taken)
-    )
-    return grouped(missed, attrgetter("at"), window / 2)
+    missed = [point for point in rolling if point.status is VerdictStatus.MISSED and point.cov]
+    return grouped(_outside(missed, taken, window), attrgetter("at"), window / 2)
+
+
+def _outside(points: Sequence[CovAt], taken: Sequence[Period], window: timedelta) -> list[CovAt]:
+    """Return the windows, which are by time, that contain nothing of ``taken``."""
+    times, inside = [point.at for point in points], bytearray(len(points))
+    for hours in taken:
+        begin, end = bisect_left(times, hours.from_), bisect_right(times, hours.to + window)
+        inside[begin:end] = bytes([True]) * (end - begin)
+    return [point for point, within in zip(points, inside, strict=True) if not within]
 
 
 def _standing_out(

@@ -20,7 +20,7 @@ from trimtab.base.incident import Incident, IncidentState, LoneRun, Shape, Stage
 from trimtab.base.series import ChangeStatus, LevelNow, SeriesJudgement, SeriesKey
 from trimtab.base.site import LIMITS, SiteLimits
 from trimtab.explain.context import Period, RunFact
-from trimtab.explain.dip import dips, unsteady
+from trimtab.explain.dip import unsteady
 from trimtab.explain.failed_run import BadChecksums, failures, integrity
 from trimtab.explain.incident_hours import (
     began_together,
@@ -49,6 +49,7 @@ from trimtab.explain.lasting import (
 from trimtab.explain.lone_run import is_one_slow_run, without_incident
 from trimtab.explain.remembered_spells import (
     Remember,
+    low_runs,
     low_together,
     made_now,
     recurring_hours,
@@ -71,6 +72,7 @@ from trimtab.explain.spell import (
     id_of,
     name_of,
     percent_off,
+    rows_between,
 )
 from trimtab.explain.worse_level import drift, steps
 from trimtab.judge.array import scatter
@@ -328,12 +330,10 @@ def _is_still(frame: pl.DataFrame, at: datetime, last: datetime) -> bool:
 
 def _sides(frame: pl.DataFrame, at: datetime, last: datetime, before: timedelta) -> tuple[Any, Any]:
     """Return the values of the finished runs within a stretch, and of those before it."""
-    times = pl.col("at")
-    near = frame.filter(times.is_between(at - before, last))
-    finished = near.filter(pl.col("value").is_not_null())
+    edges = (at, last), (at - before, min(last, at - timedelta(hours=1)))
     within, around = (
-        finished.filter(part)["value"].to_numpy()
-        for part in (times >= at, times <= at - timedelta(hours=1))
+        frame["value"][rows_between(frame, from_, to)].drop_nulls().to_numpy()
+        for from_, to in edges
     )
     return within, around
 
@@ -425,7 +425,7 @@ def find_troubles(
     wide = [*_wider(judged, spells, limits.cov)]
     spells = [spell for spell in spells if not is_of_rate(spell, losses, outcomes)]
     spells += [*losses, *wide]
-    low = _low_of(judged, looked, spells, losses, outcomes)
+    low = _low_of(judged, looked, spells, losses, outcomes, remember=remember)
     dips_of = {key: without_absorbed(of_series, wide) for key, of_series in low.items()}
     alone, notes = without_incident([*spells, *chain(*dips_of.values())], frames, runs)
     reported = [spell for spell in spells if spell not in alone]
@@ -452,16 +452,18 @@ def _low_of(
     spells: Sequence[Spell],
     losses: Sequence[Spell],
     outcomes: Mapping[str, RunOutcomes],
+    *,
+    remember: Remember,
 ) -> dict[SeriesKey, list[Spell]]:
     """Return series to its dips that a rate of losses does not explain."""
     finished = _without_losses(judged, losses, looked.now)
     dips_of: dict[SeriesKey, list[Spell]] = {}
     for judgement, _ in judged:
         key = judgement.key
-        low = _dips(looked.of(key), spells)
+        low = _dips(looked.of(key), spells, remember)
         if _of_probe(losses, key):
             few = (dip for dip in low if not are_losses_of_rate(dip, losses, outcomes))
-            low = _with_slow(few, _dips(finished.of(key), spells))
+            low = _with_slow(few, _dips(finished.of(key), spells, remember))
         dips_of[key] = low
     return dips_of
 
@@ -511,12 +513,12 @@ def _is_near(spell: Spell, key: SeriesKey) -> bool:
     return is_of_losses(spell) and spell.key.probe == key.probe
 
 
-def _dips(parts: Sequence[SeriesPart], spells: Sequence[Spell]) -> list[Spell]:
+def _dips(parts: Sequence[SeriesPart], spells: Sequence[Spell], remember: Remember) -> list[Spell]:
     """Return the dips of a series except the recurring ones."""
     recurring = [
         spell for spell in spells if spell.shape is Shape.PERIODIC and spell.key == parts[0].key
     ]
-    return [dip for dip in dips(parts) if not _recurs(dip, recurring)]
+    return [dip for dip in low_runs(parts, remember=remember) if not _recurs(dip, recurring)]
 
 
 def _recurs(dip: Spell, recurring: Sequence[Spell]) -> bool:

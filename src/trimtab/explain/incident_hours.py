@@ -11,9 +11,8 @@ import polars as pl
 
 from trimtab.base.incident import Shape
 from trimtab.base.series import SeriesKey
-from trimtab.explain.spell import SURVEYS, TOGETHER, Spell
+from trimtab.explain.spell import SURVEYS, TOGETHER, Spell, spacing_s
 from trimtab.judge.series_level import onset_text, size_of
-from trimtab.judge.spread import usual_gap_s
 
 Onset = tuple[datetime, datetime]
 """The interval within which something began."""
@@ -99,7 +98,7 @@ def _spacing(lead: Spell, frames: Mapping[SeriesKey, pl.DataFrame]) -> timedelta
     frame = None if lead.key is None else frames.get(lead.key)
     if frame is None:
         return TOGETHER
-    return timedelta(seconds=usual_gap_s((frame["at"].dt.epoch("us") / 1e6).to_list()))
+    return timedelta(seconds=spacing_s(frame))
 
 
 def _adjoins(spell: Spell, other: Spell, slack: timedelta) -> bool:

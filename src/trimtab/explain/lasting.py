@@ -134,6 +134,7 @@ class _Blocks:
         values = frame["value"].to_numpy()
         numbers = np.floor(times_s / length_s)
         every: tuple[list[list[datetime]], list[Any], list[float]] = ([], [], [])
+        times: list[datetime] = frame["at"].to_list()
         edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()]
         # The last block may not be over.
         for begin, end in pairwise(edges):
@@ -141,10 +142,10 @@ class _Blocks:
             if len(rows) < _BLOCK_LEAST:
                 continue
             part = values[rows].astype(float)
-            every[0].append(frame["at"][rows.tolist()].to_list())
+            every[0].append([times[row] for row in rows.tolist()])
             every[1].append(part / median(part))
             every[2].append(math.log(max(float(np.std(np.log(part), ddof=1)), 1e-4)))
-        return cls(every[0], every[1], np.array(every[2]), frame["at"][-1])
+        return cls(every[0], every[1], np.array(every[2]), times[-1])
 
     def wider_since(self, usual_from: int, now: int, goal: float) -> int | None:
         """Return the block since which they are wider, by what is known at block ``now``."""

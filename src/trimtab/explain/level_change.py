@@ -12,7 +12,7 @@ import polars as pl
 
 from trimtab.base.error import code_of
 from trimtab.base.series import DIRECTION, ChangePoint, ChangeStatus, SeriesJudgement
-from trimtab.explain.spell import SHORT
+from trimtab.explain.spell import SHORT, row_from
 from trimtab.judge.bootstrap import N_MINIMUM, ratio_interval
 
 UNFINISHED: Final = 0.1
@@ -89,16 +89,13 @@ def changes_of(judgement: SeriesJudgement, frame: pl.DataFrame) -> list[LevelCha
         ],
         frame,
     )
-    times = frame["at"]
     ended = ~frame["unfinished"].fill_null(value=True)
     edges = [
-        int(times.search_sorted(point.at))
-        for point in points
-        if point.status is ChangeStatus.CONFIRMED
+        row_from(frame, point.at) for point in points if point.status is ChangeStatus.CONFIRMED
     ]
     changes: list[LevelChange] = []
     for point in points:
-        place = int(times.search_sorted(point.at))
+        place = row_from(frame, point.at)
         begin = max((edge for edge in edges if edge < place), default=0)
         end = min((edge for edge in edges if edge > place), default=frame.height)
         sides = ended[max(begin, place - LEVEL_RUNS) : place], ended[place:end][:LEVEL_RUNS]

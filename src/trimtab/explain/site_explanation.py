@@ -6,10 +6,12 @@ snapshots is never in memory at once.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import zip_longest
+from operator import attrgetter
 from typing import Final, Protocol
 
 import polars as pl
@@ -31,6 +33,7 @@ from trimtab.base.site_hardware import Hardware
 from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.evidence import by_people
 from trimtab.explain.context import (
+    FIRST_TIMES,
     JOBS,
     LONGEST_STEP,
     Context,
@@ -45,7 +48,7 @@ from trimtab.explain.context import (
     without,
 )
 from trimtab.explain.explanation import assessment, explain
-from trimtab.explain.spell import id_of, name_of
+from trimtab.explain.spell import id_of, name_of, rows_between
 from trimtab.explain.telemetry_frame import holds
 from trimtab.explain.weighing import Weighed, weigh
 
@@ -104,9 +107,9 @@ class Known:
         an unfinished run), ``unfinished``.
     surveys
         ``at``, ``run``, ``target``, ``metric``, ``value`` (in the metric's unit); one row per
-        target and survey.
+        target and survey, by time.
     runs, events
-        Those of the whole record.
+        Those of the whole record, runs by time.
     limits, hardware
         From the site file.
     home
@@ -132,6 +135,11 @@ class Known:
     profiles: tuple[CpuProfile, ...] = ()
     jobs: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=JOBS))
     has_site_file: bool = True
+
+    def runs_between(self, first: datetime, last: datetime) -> tuple[RunFact, ...]:
+        """Return the runs that began from one time to another, both inclusive."""
+        begin = bisect_left(self.runs, first, key=attrgetter("at"))
+        return self.runs[begin : bisect_right(self.runs, last, key=attrgetter("at"))]
 
 
 def explain_incidents(
@@ -375,9 +383,13 @@ def _context(
     since = min(known.record_from, first)
     ended = incident.until or last
     until = min(known.now, max(last, ended) + LONGEST_STEP)
-    available = source.times(since, max(last, until))
+    upto = max(last, until)
+    # Those in between are neither in the windows nor near enough to one.
+    begun = source.times(known.record_from, upto)[:FIRST_TIMES]
+    near = source.times(max(since, min(first, ended) - LONGEST_STEP), upto)
+    available = sorted({*begun, *near})
     chosen = snapshot_times(stretches, available, known.record_from)
-    times = sorted({*chosen, *around(sorted(available), ended)})
+    times = sorted({*chosen, *around(available, ended)})
     return Context(
         incident=incident,
         bad=stretches.bad,
@@ -385,17 +397,14 @@ def _context(
         record_from=known.record_from,
         now=known.now,
         telemetry=source.frames(times),
-        surveys=known.surveys.filter(holds(windows)),
-        # Most of a year is outside every window: the cheap test comes first.
-        runs=tuple(
-            run for run in known.runs if first <= run.at <= last and stretches.holds(run.at)
-        ),
+        surveys=known.surveys[rows_between(known.surveys, first, last)].filter(holds(windows)),
+        runs=tuple(run for run in known.runs_between(first, last) if stretches.holds(run.at)),
         events=_events(incident, known),
         limits=known.limits,
         hardware=known.hardware,
         home=known.home,
         profiles=known.profiles,
-        jobs=known.jobs.filter(holds(windows)),
+        jobs=known.jobs[rows_between(known.jobs, first, last)].filter(holds(windows)),
         log_entries=sum(
             by_people(event) and event.at <= (incident.until or known.now) for event in known.events
         ),

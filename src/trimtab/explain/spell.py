@@ -13,12 +13,13 @@ series and is extended until the next look has enough context.
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 import polars as pl
@@ -26,7 +27,7 @@ import polars as pl
 from trimtab.base.incident import Recurrence, Shape
 from trimtab.base.series import ChangeStatus, SeriesJudgement, SeriesKey
 from trimtab.base.verdict import Interval
-from trimtab.judge.array import median
+from trimtab.judge.array import medians_of
 from trimtab.judge.spread import corrected_autocorrelation, usual_gap_s
 
 VARIES: Final = 0.5
@@ -44,6 +45,7 @@ AFTER: Final = timedelta(days=14)
 _RUNS_LEAST: Final = 24
 """Fewest runs in the first look at a series."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 _EVER: Final = datetime.min.replace(tzinfo=UTC)
 _WEEK: Final = 7 * 86400.0
 _LEVEL_RUNS: Final = 15
@@ -77,8 +79,9 @@ class SeriesPart:
 
     Attributes
     ----------
-    frame
-        ``at``, ``value``, ``unfinished``; its first row is row ``first`` of the series.
+    frame, times
+        ``at``, ``value``, ``unfinished``, and the time of each row; the first one is row ``first``
+        of the series.
     within
         Rows of ``frame`` reported by the look.
     levels
@@ -90,15 +93,23 @@ class SeriesPart:
     key: SeriesKey
     look: CalendarLook
     frame: pl.DataFrame
+    times: Sequence[datetime]
     first: int
     within: slice
     levels: tuple[datetime, ...]
     beside: int
 
+    @property
+    def reported(self) -> Sequence[datetime]:
+        """Times of the rows that the look reports."""
+        return self.times[self.within]
+
     @cached_property
-    def times(self) -> list[datetime]:
-        """Time of each row."""
-        return self.frame["at"].to_list()
+    def digest(self) -> str:
+        """Digest of all that it holds."""
+        content = content_digest(self.frame.select("at", "value", "unfinished"))
+        words = self.key, self.look, self.first, self.within, self.levels, self.beside, content
+        return hashlib.sha256(repr(words).encode()).hexdigest()
 
     @cached_property
     def runs(self) -> Residuals:
@@ -123,6 +134,9 @@ class LookedSeries:
         self._judged = {judgement.key: (judgement, frame) for judgement, frame in judged}
         self.now = now
         self._ends = [(frame["at"][0], frame["at"][-1]) for _, frame in judged]
+        self._times: dict[SeriesKey, list[datetime]] = {
+            judgement.key: frame["at"].to_list() for judgement, frame in judged
+        }
         self._parts: dict[tuple[SeriesKey, CalendarLook], SeriesPart] = {}
 
     def of(self, key: SeriesKey) -> list[SeriesPart]:
@@ -150,11 +164,8 @@ class LookedSeries:
 
     def _cut(self, key: SeriesKey, look: CalendarLook) -> SeriesPart:
         judgement, frame = self._judged[key]
-        times = frame["at"]
-        begin = int(times.search_sorted(look.from_))
-        earlier = int(times.search_sorted(look.earliest))
-        first = max(0, min(earlier, begin - RUNS_BEFORE))
-        end = int(times.search_sorted(look.end, side="right"))
+        begin, to, earlier = (row_from(frame, at) for at in (look.from_, look.to, look.earliest))
+        first, end = max(0, min(earlier, begin - RUNS_BEFORE)), row_from(frame, look.end, "right")
         known = {
             point.at
             for point in judgement.changes
@@ -164,11 +175,51 @@ class LookedSeries:
             key=key,
             look=look,
             frame=frame[first:end],
+            times=self._times[key][first:end],
             first=first,
-            within=slice(begin - first, int(times.search_sorted(look.to)) - first),
+            within=slice(begin - first, to - first),
             levels=tuple(level.from_ for level in judgement.regimes[1:] if level.from_ in known),
             beside=max(1, sum(a <= look.end and b >= look.from_ for a, b in self._ends)),
         )
+
+
+def content_digest(frame: pl.DataFrame) -> str:
+    """Return the digest of a frame: names and types of its columns, and their values."""
+    written = io.BytesIO()
+    frame.rechunk().write_ipc(written)
+    return hashlib.sha256(written.getbuffer()).hexdigest()
+
+
+def row_from(frame: pl.DataFrame, at: datetime, side: Literal["left", "right"] = "left") -> int:
+    """Return the first row at a time or later; with ``right`` later only.
+
+    Parameters
+    ----------
+    frame
+        Runs by time.
+    """
+    return int(np.searchsorted(_times_us(frame), (at - _EPOCH) // _MICROSECOND, side=side))
+
+
+def rows_between(frame: pl.DataFrame, from_: datetime, to: datetime) -> slice:
+    """Return the rows from one time to another, both inclusive."""
+    first = row_from(frame, from_)
+    return slice(first, max(first, row_from(frame, to, "right")))
+
+
+def spacing_s(frame: pl.DataFrame) -> float:
+    """Return the `usual_gap_s` of runs; of the same times it is worked out once."""
+    return _gap_s(np.sort(_times_us(frame)).tobytes())
+
+
+def _times_us(frame: pl.DataFrame) -> Any:
+    """Return the time of each row in microseconds since 1970, without a copy."""
+    return frame["at"].to_numpy().astype("datetime64[us]", copy=False).view(np.int64)
+
+
+@lru_cache(maxsize=64)
+def _gap_s(times_us: bytes) -> float:
+    return usual_gap_s((np.frombuffer(times_us, dtype=np.int64) / 1e6).tolist())
 
 
 def shape_of_rate(seen: float) -> float:
@@ -271,19 +322,13 @@ def _level(times: Any, logs: Any, shown: Any) -> Any:
     centres = np.arange(0, len(times), step)
     left = np.searchsorted(times, times[centres] - half_s)
     right = np.searchsorted(times, times[centres] + half_s, side="right")
-    levels = np.array(
-        [
-            median(window)
-            if len(window := _finite(shown[a:b])) or len(window := _finite(logs[a:b]))
-            else np.nan
-            for a, b in zip(left, right, strict=True)
-        ]
-    )
+    levels = np.full(len(centres), np.nan)
+    for values in (logs, shown):
+        is_known = np.isfinite(values)
+        before = np.concatenate([[0], np.cumsum(is_known)])
+        of_known = medians_of(values[is_known], before[left], before[right])
+        levels = np.where(np.isnan(of_known), levels, of_known)
     return np.repeat(levels, step)[: len(times)]
-
-
-def _finite(values: Any) -> Any:
-    return values[np.isfinite(values)]
 
 
 Item = TypeVar("Item")

@@ -16,7 +16,15 @@ from trimtab.base.incident import Shape
 from trimtab.base.series import ChangePoint, ChangeStatus, SeriesJudgement
 from trimtab.base.verdict import Interval, TrendDirection
 from trimtab.explain.level_change import LEVEL_RUNS, SAME_LEVEL, LevelChange, changes_of
-from trimtab.explain.spell import SHORT, Spell, core_with_most, name_of, percent_off
+from trimtab.explain.spell import (
+    SHORT,
+    Spell,
+    core_with_most,
+    name_of,
+    percent_off,
+    row_from,
+    rows_between,
+)
 from trimtab.judge.array import median, scatter
 from trimtab.judge.bootstrap import ratio_interval
 from trimtab.judge.change_place import onset_places
@@ -103,7 +111,7 @@ def steps(judgement: SeriesJudgement, frame: pl.DataFrame) -> Iterator[Spell]:
             what=_effect_text(shown, more),
             effect=point.effect,
             effect_interval=point.effect_interval,
-            runs=sum(begun <= at <= upto for at in times),
+            runs=len(times[rows_between(frame, begun, upto)]),
             unfinished=_unfinished(frame, begun, upto),
             is_level=shown.confirmed,
             onset=_onset(shown, judgement, frame, begun),
@@ -170,7 +178,7 @@ def _core(
     beside usual runs, as the detectors place no level shorter than half a day and see that it is
     over a day later.
     """
-    within = frame.filter(pl.col("at").is_between(begun, upto))
+    within = frame[rows_between(frame, begun, upto)]
     if change.lost is not None or within.height < 2 * _DEEP_RUNS or not change.point.before:
         return None
     if not change.direction_known:
@@ -190,8 +198,8 @@ def _core(
     ):
         return None
     point = change.point
-    finished = frame.filter(pl.col("value") > 0)
-    before = finished.filter(pl.col("at") < begun)["value"].tail(LEVEL_RUNS).to_list()
+    earlier = frame[: row_from(frame, begun)].filter(pl.col("value") > 0)
+    before = earlier["value"].tail(LEVEL_RUNS).to_list()
     low = core.filter(pl.col("value") > 0)["value"].to_list()
     if not low or not point.before:
         return None
@@ -215,7 +223,8 @@ def _onset(
     As wide as the size of the change and the noise ask for, and as the gap that contains it.
     """
     point, times = change.point, frame["at"]
-    low, high = max(0, int(times.search_sorted(begun)) - 1), int(times.search_sorted(begun))
+    high = row_from(frame, begun)
+    low = max(0, high - 1)
     finished = pl.col("value") > 0
     edges = [each.at for each in judgement.changes if each.status is ChangeStatus.CONFIRMED]
     begin = max((at for at in edges if at < point.at), default=times[0])
@@ -224,10 +233,10 @@ def _onset(
     watched = pl.min_horizontal(pl.col("at").diff().fill_null(timedelta()), pl.lit(_DAY)).cum_sum()
     since = watched - watched.filter(pl.col("at") <= point.at).last()
     is_near = since.is_between(-_PLACED_MOST, _PLACED_MOST)
-    near = frame.filter(is_near, finished, pl.col("at").is_between(begin, end))
+    near = frame[rows_between(frame, begin, end)].filter(is_near, finished)
     is_placed = change.direction_known and not change.is_only_lost
     if point.before and point.after and is_placed and not near.is_empty():
-        before = frame.filter(finished, pl.col("at") >= begin, pl.col("at") < point.at)
+        before = frame[row_from(frame, begin) : row_from(frame, point.at)].filter(finished)
         about = np.log(before["value"].tail(LEVEL_RUNS).to_numpy() / point.before)
         scale = _scatter(point, judgement, frame)
         phi = corrected_autocorrelation(np.clip(about, -3 * scale, 3 * scale).tolist())
@@ -238,7 +247,7 @@ def _onset(
             scale,
             (1 + phi) / (1 - phi),
         )
-        first, last = (int(times.search_sorted(near["at"][place])) for place in places)
+        first, last = (row_from(frame, near["at"][place]) for place in places)
         low, high = min(low, max(0, first - 1)), max(high, last)
     ends = times[low], times[high]
     return (
@@ -422,7 +431,7 @@ def _sharpened(change: LevelChange, frame: pl.DataFrame) -> datetime:
     point = change.point
     if not point.before or not change.direction_known:
         return point.at
-    near = frame.filter(pl.col("at").is_between(point.at - _PLACED, point.at + _PLACED))
+    near = frame[rows_between(frame, point.at - _PLACED, point.at + _PLACED)]
     times: list[datetime] = near["at"].to_list()
     is_new = _is_new(change, near["value"].fill_null(0.0).to_numpy())
     # Before each run, new-level runs are on the wrong side; from it on, old-level ones are.
@@ -499,10 +508,10 @@ def _scatter(point: ChangePoint, judgement: SeriesJudgement, frame: pl.DataFrame
         ),
         default=None,
     )
-    before = frame.filter(pl.col("at") < point.at)
-    if begin is not None:
-        before = before.filter(pl.col("at") >= begin)
-    values = before["value"].drop_nulls().tail(LEVEL_RUNS).to_numpy()
+    first = 0 if begin is None else row_from(frame, begin)
+    values = (
+        frame["value"][first : row_from(frame, point.at)].drop_nulls().tail(LEVEL_RUNS).to_numpy()
+    )
     values = values[values > 0]
     if len(values) < _SCATTER_RUNS:
         return max(_SCATTER_LEAST, judgement.overall.mad_cv or 0.0)
@@ -523,5 +532,4 @@ def _effect_text(change: LevelChange, more_is_better: bool) -> str:
 
 
 def _unfinished(frame: pl.DataFrame, begin: datetime, end: datetime) -> int:
-    within = frame.filter(pl.col("at").is_between(begin, end))
-    return int(within["unfinished"].sum())
+    return int(frame["unfinished"][rows_between(frame, begin, end)].sum())

@@ -9,6 +9,10 @@ Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
+_CELLS_AT_ONCE = 1_000_000
+"""Numbers of all stretches held in memory at once."""
+
+
 def median(values: Floats) -> float:
     """Return the median of a flat array without NaN.
 
@@ -38,6 +42,19 @@ def medians(values: Floats, axis: int) -> Floats:
     ordered = np.sort(values, axis=axis)  # NaN comes last
     middle = [np.take_along_axis(ordered, at, axis) for at in ((known - 1) // 2, known // 2)]
     return np.squeeze((middle[0] + middle[1]) / 2, axis=axis)
+
+
+def medians_of(values: Floats, begins: Ints, ends: Ints) -> Floats:
+    """Return the `median` of each stretch of numbers without NaN; NaN of an empty one."""
+    sizes = ends - begins
+    medians_ = np.full(len(sizes), np.nan)
+    for size in np.unique(sizes[sizes > 0]).tolist():
+        middle = (size - 1) // 2, size // 2
+        places, step = np.flatnonzero(sizes == size), max(1, _CELLS_AT_ONCE // size)
+        for part in (places[at : at + step] for at in range(0, len(places), step)):
+            rows = np.partition(values[begins[part][:, None] + np.arange(size)], middle, axis=1)
+            medians_[part] = (rows[:, middle[0]] + rows[:, middle[1]]) / 2
+    return medians_
 
 
 def benjamini_hochberg(p_values: Floats) -> Floats:

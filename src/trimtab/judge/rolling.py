@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
@@ -41,6 +41,8 @@ _CELLS_MOST: Final = 20_000_000
 last: with runs every minute, neighbouring windows share all but one of 2,880 runs."""
 
 _MICROSECONDS: Final = 1e6
+_MICROSECOND: Final = timedelta(microseconds=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def rolling(
@@ -49,6 +51,7 @@ def rolling(
     goal: float = LIMITS.cov,
     window_s: float = LIMITS.window_s,
     since: datetime | None = None,
+    after: datetime | None = None,
     more_is_better: bool = True,
 ) -> tuple[CovAt, ...]:
     """Return the COV over the window ending with each occasion, by time.
@@ -63,6 +66,8 @@ def rolling(
         Length of a window, which excludes its own start.
     since
         First window to report; earlier runs still count within windows.
+    after
+        Windows up to this time are not wanted; very dense series have them nevertheless.
 
     Notes
     -----
@@ -88,10 +93,12 @@ def rolling(
     counting = _Occasions.of(values, times[used], sizes[sizes > 0])
     before = np.concatenate([[0], np.cumsum(sizes > 0)])
     windows = _Windows(before[everything.begin], before[everything.end])
-    ats = tidy["at"].gather(ends - 1).to_list()
-    first = 0 if since is None else next((i for i, at in enumerate(ats) if at >= since), len(ats))
+    first = 0 if since is None else int(np.searchsorted(times[ends - 1], _us(since)))
     every = max(1, math.ceil(int(windows.n[first:].sum()) / _CELLS_MOST))
-    places = np.arange(len(ats) - 1, first - 1, -every)[::-1]
+    if after is not None and every == 1:
+        first = max(first, int(np.searchsorted(times[ends - 1], _us(after), side="right")))
+    places = np.arange(len(ends) - 1, first - 1, -every)[::-1]
+    ats = tidy["at"].gather(ends[places] - 1).to_list()
     everything, windows = everything.at(places), windows.at(places)
     figures = _figures(counting, windows)
     n = _counts(sizes, everything)
@@ -105,9 +112,21 @@ def rolling(
         all_counted=n == made,
     )
     return tuple(
-        CovAt(ats[place], int(n[at]), *figures.at(at), statuses[at])
-        for at, place in enumerate(places)
+        CovAt(ends_at, int(n[place]), *figures.at(place), statuses[place])
+        for place, ends_at in enumerate(ats)
     )
+
+
+def may_be_thinned(frame: pl.DataFrame, *, window_s: float) -> bool:
+    """Return whether a series may be so dense that `rolling` judges only every k-th window."""
+    times = frame["at"].sort().to_physical().to_numpy()
+    opening = times - round(window_s * _MICROSECONDS)
+    begins = np.searchsorted(times, opening, side="right")
+    return int((np.arange(1, len(times) + 1) - begins).sum()) > _CELLS_MOST
+
+
+def _us(at: datetime) -> int:
+    return (at - _EPOCH) // _MICROSECOND
 
 
 @dataclass(frozen=True, slots=True)

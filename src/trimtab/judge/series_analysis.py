@@ -266,6 +266,7 @@ def judge_series(
     invalid: Sequence[InvalidRun] = (),
     requested: Mapping[str, object] | None = None,
     changes: LevelChanges | None = None,
+    rolling_after: datetime | None = None,
 ) -> SeriesJudgement:
     """Analyse one series.
 
@@ -276,8 +277,9 @@ def judge_series(
         ``unfinished``, and optionally ``run``; one row per run, in any order.
     goal, window_s
         Highest COV allowed, a fraction, over a window of this length in seconds.
-    since, until
-        Report only this period. Runs before ``since`` still count for levels and windows.
+    since, until, rolling_after
+        Report only this period, and as `trimtab.judge.rolling.rolling` only windows ``after`` a
+        time. Runs before ``since`` still count for levels and windows.
     timezone, schedule
         IANA name of the site's time zone; times at which runs were due, ``None`` if unknown.
     invalid
@@ -297,25 +299,23 @@ def judge_series(
     """
     from trimtab.judge.rolling import rolling
 
-    tidy, refused = normalised(frame)
-    excluded = (*invalid, *refused)
-    judged = between(_without(tidy, invalid), None, until)
-    reported = between(judged, since, None)
+    judged, reported, excluded = _parts_of(frame, invalid, since, until)
     changes = changes or find_changes(judged, more_is_better=key.more_is_better, timezone=timezone)
     levels, more = confirmed_times(changes.points), key.more_is_better
     due = None if schedule is None else _within(schedule, since, until)
     present = [run.at for run in excluded if run.at is not None]
-    verdict, heading = _verdict_and_trend(reported, key, goal, window_s, changes.points)
+    heading = _verdict_and_trend(reported, key, goal, window_s, changes.points)
+    window = {"goal": goal, "window_s": window_s, "more_is_better": more}
     return SeriesJudgement(
         key=key,
-        verdict=verdict,
-        trend=heading,
+        verdict=heading[0],
+        trend=heading[1],
         dispersion=dispersion(_last(reported, window_s), more_is_better=more, changes=levels),
         overall=dispersion(reported, more_is_better=more, changes=levels),
         changes=tuple(p for p in changes.points if since is None or p.at >= since),
         regimes=regimes(reported, levels),
         days=daily(reported, timezone=timezone, schedule=due, present=present, more_is_better=more),
-        rolling=rolling(judged, goal=goal, window_s=window_s, since=since, more_is_better=more),
+        rolling=rolling(judged, since=since, after=rolling_after, **window),
         expected=None if due is None else len(due),
         missing=None if due is None else len(missing(due, [*reported["at"].to_list(), *present])),
         invalid=tuple(run for run in excluded if run.at is None or _holds(run.at, since, until)),
@@ -323,6 +323,18 @@ def judge_series(
         untested=changes.untested,
         asked=dict(requested or {}),
     )
+
+
+def _parts_of(
+    frame: pl.DataFrame,
+    invalid: Sequence[InvalidRun],
+    since: datetime | None,
+    until: datetime | None,
+) -> tuple[pl.DataFrame, pl.DataFrame, tuple[InvalidRun, ...]]:
+    """Return the runs that are judged, those of them that are reported, and the excluded ones."""
+    tidy, refused = normalised(frame)
+    judged = between(_without(tidy, invalid), None, until)
+    return judged, between(judged, since, None), (*invalid, *refused)
 
 
 def _without(frame: pl.DataFrame, invalid: Sequence[InvalidRun]) -> pl.DataFrame:

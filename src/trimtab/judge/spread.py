@@ -377,7 +377,7 @@ def cov_interval_of_history(values: Sequence[float], *, within: float = 0.0) -> 
     lag1 = lag1_autocorrelation(values)
     hidden = 1 / max(effective_n_mean(n, _corrected(lag1, n, cautious=False)), 2.0)
     raised = k * math.sqrt(max(1.0, (n - 1) / (n * (1 - hidden))))
-    return cov_interval(raised, independent_of_cov(values))
+    return cov_interval(raised, _independent_of_cov(values, lag1))
 
 
 def independent_of_cov(values: Sequence[float]) -> float:
@@ -385,8 +385,13 @@ def independent_of_cov(values: Sequence[float]) -> float:
 
     `effective_n_cov` of the cautious autocorrelation and the excess kurtosis; from six values on.
     """
-    phi = corrected_autocorrelation(values, cautious=True)
-    return max(2.0, effective_n_cov(len(values), phi, excess_kurtosis(values)))
+    return _independent_of_cov(values, lag1_autocorrelation(values))
+
+
+def _independent_of_cov(values: Sequence[float], lag1: float) -> float:
+    n = len(values)
+    phi = _corrected(lag1, n, cautious=True) if n >= 6 else 0.0
+    return max(2.0, effective_n_cov(n, phi, excess_kurtosis(values)))
 
 
 def is_vague(interval: Interval) -> bool:

@@ -286,7 +286,7 @@ def still_holds(
 
 def _processes(store: Store, place: Place) -> int:
     """Return the number of processes for a site: a short record is done before they start."""
-    runs = sum(series.runs for series in store.series(place.name))
+    runs = sum(count for count, _ in store.sums(place.name).runs.values())
     return processors() if runs >= _MANY_RUNS else 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 from trimtab.base.error import visible
 from trimtab.base.run import METRIC_UNITS, RunStatus
 from trimtab.base.schedule import PROBE_PREFIX
-from trimtab.base.series import InvalidRun, SeriesJudgement, SeriesKey, SiteJudgement, TargetTails
+from trimtab.base.series import (
+    CovAt,
+    InvalidRun,
+    SeriesJudgement,
+    SeriesKey,
+    SiteJudgement,
+    TargetTails,
+)
 from trimtab.base.site import SiteLimits
 from trimtab.base.text import levels_text
 from trimtab.base.verdict import HistoryPoint
@@ -20,6 +27,7 @@ from trimtab.judge.series_analysis import changes_of, judge_series
 from trimtab.judge.series_frame import between
 from trimtab.judge.straggler import target_tails
 from trimtab.judge.walk_forward import Walked
+from trimtab.probe.kept_windows import KeptWindows
 from trimtab.probe.site_series import (
     frames_of,
     last_runs,
@@ -30,6 +38,7 @@ from trimtab.probe.site_series import (
     series_of,
     surveying_series,
 )
+from trimtab.probe.survey_record import survey_record
 from trimtab.reach.worker_process import Together, one_by_one
 from trimtab.site.place import Place
 from trimtab.store.kept import Keeping, RestsOn, is_afresh, keeping
@@ -113,6 +122,7 @@ class _OfSeries:
     due: tuple[datetime, ...] | None
     left: tuple[LeftOut, ...]
     walked: Walked | None
+    windows_after: datetime | None
 
     def answer(self) -> tuple[SeriesJudgement, Walked | None]:
         """Return its judgement, and the state from which the next one continues."""
@@ -130,6 +140,7 @@ class _OfSeries:
             schedule=self.due,
             invalid=invalid,
             changes=changes,
+            rolling_after=self.windows_after,
         )
         return judgement, changes.walked
 
@@ -221,7 +232,11 @@ class _SiteJudging:
         """Measurements of single targets, each with the server that serves it now."""
         import polars as pl
 
-        frame = self.store.survey_frame(self.place.name, since=self.since, until=self.until)
+        frame = (
+            survey_record(self.look)
+            if self._is_whole
+            else self.store.survey_frame(self.place.name, since=self.since, until=self.until)
+        )
         servers = {} if frame.is_empty() else self._servers
         named = pl.DataFrame(
             {"target": list(servers), "server": list(servers.values())},
@@ -232,15 +247,20 @@ class _SiteJudging:
     def frames(self) -> dict[SeriesKey, pl.DataFrame]:
         """Return the runs of each series."""
         return {
-            key: frame
+            replace(key, apart=levels_text(self.apart.get(series.key, {}))): frame
             for series in self.stored
-            for key, frame in frames_of(
-                series,
-                self.history(series),
-                self.terms.metric,
-                apart=levels_text(self.apart.get(series.key, {})),
-            )
+            for key, frame in self._frames_of(series)
         }
+
+    def _frames_of(self, series: Series) -> list[tuple[SeriesKey, pl.DataFrame]]:
+        if series.key not in self._frames:
+            made = frames_of(series, self.history(series), self.terms.metric)
+            self._frames[series.key] = made
+        return self._frames[series.key]
+
+    @cached_property
+    def _frames(self) -> dict[tuple[str, str], list[tuple[SeriesKey, pl.DataFrame]]]:
+        return {}
 
     def judged(self, together: Together, progress: Progress) -> JudgedSite:
         """Return the judgement of all."""
@@ -263,7 +283,7 @@ class _SiteJudging:
                 if self._is_whole and self.terms.metric is None:
                     walked = {question.key.metric: answer[1] for question, answer in answered}
                     self.look.note(*self._place_of_walked(series), walked)
-                    metrics = self.look.note(*self._place_of(series), metrics)
+                    metrics = self._noted(series, metrics)
             requested = self.apart.get(series.key, {})
             parts += [
                 replace(part, judgement=_set_apart(part.judgement, requested))
@@ -301,7 +321,52 @@ class _SiteJudging:
 
     def _taken_over(self, series: Series) -> tuple[_Judged, ...] | None:
         known = self.look.known(*self._place_of(series)) if self._is_whole else None
-        return None if known is None else known[0]
+        if known is None:
+            return None
+        metrics: tuple[_Judged, ...] = known[0]
+        if any(each.judgement.rolling for each in metrics):
+            return metrics
+        windows = self._windows(series, [each.judgement.key for each in metrics]).all
+        return None if windows is None else _with_windows(metrics, windows)
+
+    def _noted(self, series: Series, metrics: tuple[_Judged, ...]) -> tuple[_Judged, ...]:
+        """Keep what a series was judged to be, its windows apart: they are megabytes."""
+        if series.key in self._dense:
+            return self.look.note(*self._place_of(series), metrics)
+        made = {each.judgement.key.metric: each.judgement.rolling for each in metrics}
+        windows = self._windows(series, [each.judgement.key for each in metrics]).filled(made)
+        bare = self.look.note(*self._place_of(series), _with_windows(metrics, {}))
+        return _with_windows(bare, windows)
+
+    def _windows(self, series: Series, keys: Iterable[SeriesKey]) -> KeptWindows:
+        names = frozenset(key.metric for key in keys)
+        place = series.comparability, names
+        if place not in self._windows_of:
+            limits = self.terms.limits(self.place)
+            self._windows_of[place] = KeptWindows(self.look, *place, limits)
+        return self._windows_of[place]
+
+    @cached_property
+    def _windows_of(self) -> dict[tuple[str, frozenset[str]], KeptWindows]:
+        return {}
+
+    @cached_property
+    def _dense(self) -> set[tuple[str, str]]:
+        """Series that may be so dense that their last run decides which windows are judged."""
+        return set()
+
+    def _windows_after(
+        self, series: Series, frames: Sequence[tuple[SeriesKey, pl.DataFrame]]
+    ) -> dict[str, datetime]:
+        """Return metric to the last of the windows that are kept; none where all are made."""
+        from trimtab.judge.rolling import may_be_thinned
+
+        window_s = self.terms.limits(self.place).window_s
+        if any(may_be_thinned(frame, window_s=window_s) for _, frame in frames):
+            self._dense.add(series.key)
+            return {}
+        first = self._windows(series, [key for key, _ in frames]).first
+        return {metric: windows[-1].at for metric, windows in first.items() if windows}
 
     def _place_of(self, series: Series) -> tuple[str, Any, RestsOn]:
         limits, item = self.terms.limits(self.place), PROBE_PREFIX + series.probe
@@ -326,10 +391,14 @@ class _SiteJudging:
         walked: dict[str, Walked | None] = before or {}
         left = self.store.left_out(*series.key)
         due = _due(self.store, self.place.name, series)
-        for key, frame in frames_of(series, self.history(series), self.terms.metric):
+        frames = self._frames_of(series)
+        keeps = self._is_whole and self.terms.metric is None
+        windows = self._windows_after(series, frames) if keeps else {}
+        for key, frame in frames:
             limits, timezone = self.terms.limits(self.place), self.place.timezone
-            since, until, after = self.since, self.until, walked.get(key.metric)
-            yield _OfSeries(frame, key, limits, timezone, since, until, due, left, after)
+            since, until = self.since, self.until
+            after = walked.get(key.metric), windows.get(key.metric)
+            yield _OfSeries(frame, key, limits, timezone, since, until, due, left, *after)
 
     def _tails_taken_over(self) -> tuple[TargetTails, ...] | None:
         known = self.look.known(*self._place_of_tails()) if self._is_whole else None
@@ -370,6 +439,16 @@ def _judged(question: _OfSeries, judgement: SeriesJudgement) -> _Judged:
     times = between(question.frame, question.since, question.until)["at"]
     first, last = (times[0], times[-1]) if len(times) else (None, None)
     return _Judged(judgement, first, last)
+
+
+def _with_windows(
+    metrics: Sequence[_Judged], windows: Mapping[str, tuple[CovAt, ...]]
+) -> tuple[_Judged, ...]:
+    return tuple(
+        replace(each, judgement=replace(each.judgement, rolling=windows.get(metric, ())))
+        for each in metrics
+        for metric in [each.judgement.key.metric]
+    )
 
 
 def _set_apart(judgement: SeriesJudgement, requested: Mapping[str, object]) -> SeriesJudgement:

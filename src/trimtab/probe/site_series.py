@@ -20,6 +20,7 @@ from trimtab.judge.series_frame import frame_of
 from trimtab.judge.sweep_result import SWEEP
 from trimtab.site.place import Place
 from trimtab.store.kept import Keeping, RestsOn
+from trimtab.store.kept_period import KeptPeriods, in_order
 
 if TYPE_CHECKING:
     import polars as pl
@@ -159,12 +160,26 @@ def surveying_series(look: Keeping) -> list[Series]:
         entry
         for entry in look.series()
         if look.remembered(
-            f"whether targets are measured by {entry.comparability}",
+            f"{_SURVEYING} {entry.comparability}",
             bool,
             _runs_of(entry),
-            lambda entry=entry: look.store.measures_targets(*entry.key),
+            lambda entry=entry: _measures_targets(look, entry),
         )
     ]
+
+
+_SURVEYING: Final = "whether targets are measured by"
+
+
+def _measures_targets(look: Keeping, entry: Series) -> bool:
+    """Return whether a series measured single targets in any period: only new ones are read."""
+    name = entry.comparability
+    periods = in_order(at for of, at in look.sums.runs_in if of == name)
+    noun = f"{_SURVEYING} {name}"
+    rests_on = lambda at: lambda sums: sums.runs_in.get((name, at))  # noqa: E731
+    measured = KeptPeriods[bool](look, noun, bool, rests_on, periods)
+    made = (look.store.measures_targets(*entry.key, period) for period in measured.missing)
+    return any(measured.filled(made))
 
 
 NOTHING_TO_JUDGE: Final = frozenset({"no-series", "runs-rejected"})

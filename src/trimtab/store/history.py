@@ -213,15 +213,19 @@ class HistoryRecords(PlannedRecords):
         begun = ((id_, _EPOCH + timedelta(microseconds=at), *of) for id_, at, *of in runs)
         return _points(begun, names)  # type: ignore[arg-type]
 
-    def measures_targets(self, site: str, comparability: str) -> bool:
-        """Return whether any run of a series has a figure of a single target."""
+    def measures_targets(self, site: str, comparability: str, period: Period) -> bool:
+        """Return whether any run of a series in one period has a figure of a single target."""
         run, sample = schema.run.c, schema.sample.c
+        ends = None if period is None else bounds_of(period)
+        within = (
+            run.comparability == comparability,
+            run.at.is_(None) if ends is None else run.at.between(*ends),
+        )
         query = of_site(
             select(sample.run).join(schema.run, run.number == sample.run), schema.run, site
         )
-        query = query.where(run.comparability == comparability, sample.target.is_not(None)).limit(1)
-        runs = of_site(select(run.number), schema.run, site)
-        runs = runs.where(run.comparability == comparability)
+        query = query.where(*within, sample.target.is_not(None)).limit(1)
+        runs = of_site(select(run.number), schema.run, site).where(*within)
         with self._reading() as connection:
             return connection.execute(query, execution_options=of_runs(runs)).scalar() is not None
 

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
@@ -417,7 +417,13 @@ class Keeping:
 
     def series(self) -> tuple[Series, ...]:
         """Return the series of the site, the longest first."""
-        return self._once("series", self.sums.runs.items(), lambda: self.store.series(self.site))
+        rests_on = lambda sums: sorted(sums.runs.items())  # noqa: E731
+        make = partial(self.store.series, self.site)
+        return self._once(
+            "series",
+            self.sums.runs.items(),
+            lambda: self.remembered("series", tuple[Series, ...], rests_on, make),
+        )
 
     def history(self, series: Series, until: datetime | None = None) -> tuple[HistoryPoint, ...]:
         """Return one point for each run and metric of a series of the site, by time."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -70,6 +71,17 @@ def bounds_of(period: int) -> tuple[datetime, datetime]:
     return begin, begin + PERIOD - _RESOLUTION
 
 
+def period_at(at: datetime) -> int:
+    """Return the period of a time.
+
+    Examples
+    --------
+    >>> period_at(bounds_of(730)[1])
+    730
+    """
+    return (at - _EPOCH) // PERIOD
+
+
 def in_order(periods: Iterable[Period]) -> tuple[Period, ...]:
     """Return the distinct periods by time, that of rows without a time first.
 
@@ -113,6 +125,11 @@ class KeptPeriods(Generic[Value]):
 
     def _place(self, period: Period) -> tuple[str, Any, RestsOn]:
         return self._noun(period), self.kind, self.rests_on(period)
+
+    @property
+    def first(self) -> list[Value]:
+        """The values of the periods before the first whose value must be made."""
+        return [self._held[at] for at in takewhile(self._held.__contains__, self.periods)]
 
     @property
     def missing(self) -> tuple[Period, ...]:

@@ -22,12 +22,15 @@ from trimtab.explain.failed_run import BadChecksums
 from trimtab.explain.remembered_spells import low_together, recurring_hours
 from trimtab.explain.slow_hour import periodic, pooled
 from trimtab.explain.spell import LookedSeries, Spell
+from trimtab.probe import site_judgement
 from trimtab.probe.bad_checksums import ChecksumsQuestion, bad_checksums, grown_over
 from trimtab.probe.incident_question import FactsQuestion
 from trimtab.probe.incident_search import incidents_of
 from trimtab.probe.site_judgement import judge_site
+from trimtab.probe.survey_record import survey_record
 from trimtab.site.place import Place
 from trimtab.store import kept
+from trimtab.store.kept import keeping
 from trimtab.store.kept_period import PERIOD, bounds_of
 from trimtab.store.store import Store
 
@@ -195,6 +198,44 @@ def test_after_one_more_run_only_its_period_is_read(store, monkeypatch):
     store.drop_derived()
     anew = incidents_of(store, PLACE, now=hour(HOURS))
     assert found == anew
+
+
+def test_after_one_more_run_only_the_last_weeks_windows_are_made(store, monkeypatch):
+    judge_site(store, PLACE)
+    store.add_run(run(HOURS, 8e8))
+    judge, made = site_judgement.judge_series, []
+    noting = lambda *a, **k: made.append(judge(*a, **k)) or made[-1]  # noqa: E731
+    monkeypatch.setattr(site_judgement, "judge_series", noting)
+    hourly = [each for each in judge_site(store, PLACE).judgement.series if each.overall.n > HOURS]
+    assert len(made) == len(hourly) == 2
+    for part, whole in zip(made, hourly, strict=True):
+        assert 0 < len(part.rolling) < len(whole.rolling) == HOURS + 1
+
+
+def test_windows_of_a_series_so_dense_that_some_are_left_out_are_made_anew(store, monkeypatch):
+    monkeypatch.setattr("trimtab.judge.rolling._CELLS_MOST", 20_000)
+    judge_site(store, PLACE)
+    store.add_run(run(HOURS, 8e8))
+    now = judge_site(store, PLACE).judgement
+    assert len(now.series[0].rolling) < HOURS / 2
+    assert judge_site(store, PLACE).judgement == now
+    store.drop_derived()
+    assert judge_site(store, PLACE).judgement == now
+
+
+def test_measurements_of_past_surveys_are_not_read_again(store, monkeypatch):
+    first = store.survey_frame(SITE)
+    with keeping(store, SITE) as look:
+        assert survey_record(look).equals(first)
+    store.add_run(run(HOURS, 8e8))
+    with monkeypatch.context() as patched, keeping(store, SITE) as look:
+        patched.setattr(Store, "survey_frame", lambda *a, **k: 1 / 0)
+        assert survey_record(look).equals(first)
+    lost = first["run"][0]
+    with sqlite3.connect(store.location.path) as connection:
+        connection.execute("DELETE FROM run WHERE id = ?", (lost,))
+    with keeping(store, SITE) as look:
+        assert survey_record(look).equals(first.filter(first["run"] != lost))
 
 
 def test_a_kill_before_anything_is_kept_loses_nothing(store, monkeypatch):
