@@ -29,13 +29,16 @@ database._upgrade = made_stores.make
 os.environ.pop("COLUMNS", None)
 
 # Properties are tried without a deadline: on a busy machine a timing would decide the test. The
-# gate tries the same examples each time; `make soak` always others, and twenty times as many where
+# gate tries the same examples each time; `make soak` always others, and forty times as many where
 # a test has no count of its own. The seed of Rust's properties is in the Makefile.
-settings.register_profile("gate", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("gate", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("soak", deadline=None, max_examples=1000)
-# A mutant is judged by the gate's examples; the smallest that it fails is nobody's concern.
+# A mutant is judged by twice the gate's examples; the smallest that it fails is nobody's concern.
 settings.register_profile(
-    "mutants", settings.get_profile("gate"), phases=(Phase.explicit, Phase.generate)
+    "mutants",
+    settings.get_profile("gate"),
+    max_examples=50,
+    phases=(Phase.explicit, Phase.generate),
 )
 settings.load_profile("gate")
 

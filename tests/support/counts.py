@@ -6,6 +6,7 @@ import math
 import os
 import random
 import subprocess
+from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 SOAK_TIMEOUT_S = 7200
+_SOAK = (pytest.mark.soak, pytest.mark.timeout(SOAK_TIMEOUT_S))
 
 
 def repetitions(
@@ -27,10 +29,13 @@ def repetitions(
     """
     return (
         pytest.param(gate, id="gate", marks=marks),
-        pytest.param(
-            soak, id="soak", marks=(pytest.mark.soak, pytest.mark.timeout(SOAK_TIMEOUT_S))
-        ),
+        pytest.param(soak, id="soak", marks=_SOAK),
     )
+
+
+def all_in_soak(values: Iterable[Any], *, gate: Collection[Any]) -> list[ParameterSet]:
+    """Return all values as parameters of a test; those that ``gate`` lacks are of ``soak``."""
+    return [pytest.param(value, marks=() if value in gate else _SOAK) for value in values]
 
 
 def series_counts(gate: int, soak: int) -> Any:

@@ -93,7 +93,9 @@ def one_full(clock: Moving) -> tuple[Slow, MemoryTarget]:
 
 def keeper_of(site: Site, store: Store, driver: Slow) -> PolicyKeeper:
     store.ensure_site(site.name)
-    place = ActingPlace(site, store, driver.moving, open_acting=lambda *_, **__: driver)
+    place = ActingPlace(
+        site, store, driver.moving, open_acting=lambda *_, **__: driver, sleep=driver.moving.sleep
+    )
     return PolicyKeeper(place, driver, logging.getLogger("test"))
 
 

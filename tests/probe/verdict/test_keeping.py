@@ -156,7 +156,7 @@ CHANGES: tuple[Callable[[Store, Any, Path], None], ...] = (
 )
 
 
-@pytest.mark.parametrize("histories", repetitions(gate=2, soak=200))
+@pytest.mark.parametrize("histories", repetitions(gate=1, soak=200))
 def test_whatever_happened_it_is_what_judging_from_nothing_gives(tmp_path, histories):
     random = seeded("what is kept")
     for number in range(histories):
