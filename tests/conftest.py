@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import Phase, settings
-from tests.support import made_stores
+from tests.support import counts, made_stores
 from tests.support.rewriting import rewrite_share
 from tests.support.slurm import slurm, slurm_cluster  # noqa: F401 (one Slurm for all tests)
 from tests.support.tiers import UnitGuard, give_tiers, is_chosen, slow_files_first
@@ -66,6 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Hold unit tests to their tier; look for examples only in files that have one."""
+    counts.collect_for(config.option.markexpr)
     config.pluginmanager.register(UnitGuard(), "unit-guard")
     config.pluginmanager.register(_Examples(), "examples")
 

@@ -34,8 +34,22 @@ def repetitions(
 
 
 def all_in_soak(values: Iterable[Any], *, gate: Collection[Any]) -> list[ParameterSet]:
-    """Return all values as parameters of a test; those that ``gate`` lacks are of ``soak``."""
-    return [pytest.param(value, marks=() if value in gate else _SOAK) for value in values]
+    """Return all values as parameters of a test; those that ``gate`` lacks are of ``soak``.
+
+    Where ``-m`` leaves that tier out they are not even collected: a thousand of them take a second
+    of every process.
+    """
+    wanted = gate if _Collected.without_soak else values
+    return [pytest.param(value, marks=() if value in gate else _SOAK) for value in wanted]
+
+
+def collect_for(marks: str) -> None:
+    """Take note of what ``-m`` chooses, before any test is collected."""
+    _Collected.without_soak = marks in {"not soak", "unit"}
+
+
+class _Collected:
+    without_soak = False
 
 
 def series_counts(gate: int, soak: int) -> Any:

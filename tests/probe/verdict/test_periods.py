@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.probe.verdict.test_keeping import add_a_late_run, answers, from_nothing, lose_a_run, run
+from tests.probe.verdict.test_keeping import (
+    add_a_late_run,
+    answered_once,
+    answers,
+    copy_of,
+    from_nothing,
+    lose_a_run,
+    run,
+)
 from tests.support.counts import repetitions, seeded
 from tests.support.small_site import SITE, SmallSite, hour
 
@@ -32,7 +40,8 @@ from trimtab.store.kept_period import PERIOD, bounds_of
 from trimtab.store.store import Store
 
 pytestmark = pytest.mark.cli
-DAYS = 75
+DAYS = 42
+"""From the middle of one period to the beginning of the third."""
 HOURS = 24 * DAYS
 PLACE = Place(SITE, None)
 
@@ -152,15 +161,13 @@ def test_whatever_happened_in_any_period_it_is_what_reading_from_nothing_gives(t
 
 
 @pytest.fixture(scope="module")
-def record(tmp_path_factory):
-    return months(tmp_path_factory.mktemp("record") / "t.db", 1)
+def answered(tmp_path_factory):
+    return answered_once(months(tmp_path_factory.mktemp("answered") / "t.db", 1))
 
 
 @pytest.fixture
-def store(record, tmp_path):
-    path = tmp_path / "t.db"
-    path.write_bytes(record.read_bytes())
-    with Store.open(path) as opened:
+def store(answered, tmp_path):
+    with copy_of(answered, tmp_path / "t.db") as opened:
         yield opened
 
 
