@@ -479,11 +479,12 @@ def test_a_slot_that_an_error_left_half_done_is_ended_within_the_hour(
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("days", repetitions(gate=8, soak=365))
+@pytest.mark.parametrize("days", repetitions(gate=10, soak=365))
 def test_memory_stays_flat_over_weeks(store: Store, days: int) -> None:
     clock = Moving()
     sizes: list[int] = []
-    site = a_site(snapshots="every 6h", store=SiteStore(retention_s=3 * 86400.0))
+    every_2h = replace(HOURLY, schedule="every 2h")
+    site = a_site(every_2h, snapshots="every 6h", store=SiteStore(retention_s=3 * 86400.0))
     log = a_log()[0]
     log.handlers[:] = [_Nothing()]
     tracemalloc.start()

@@ -401,5 +401,4 @@ def test_whatever_happens_in_weeks_what_must_not_happen_does_not(tmp_path, world
             raise
         deleted += len(weeks.deleted)
         kept += len(weeks.touched)
-    assert deleted > 100
-    assert kept > 100
+    assert min(deleted, kept) > 6 * worlds
