@@ -266,7 +266,7 @@ def test_text_that_is_no_utf8_is_answered_and_not_kept(store):
 
 
 def test_judged_afresh_nothing_that_is_kept_is_taken_over_and_all_is_compared(store, monkeypatch):
-    first = answers(store)
+    first = from_nothing(store)
     with kept.afresh() as comparison:
         assert answers(store) == first
     assert comparison.values > 5
