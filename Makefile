@@ -54,8 +54,8 @@ PYTHON ?= $(or $(shell for python in python3 python3.13 python3.12 python3.11; d
 WORKERS ?= 4
 # Tests of the tier unit only compute.
 UNIT_WORKERS ?= auto
-# Each of them computes in one thread: threads of BLAS that wait for a processor spin meanwhile.
-ONE_THREAD_EACH := OPENBLAS_NUM_THREADS=1
+# Each of them computes in one thread: threads of BLAS and of Polars that wait for work spin meanwhile.
+ONE_THREAD_EACH := OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1
 TARGET ?= build/target
 ARGS ?=
 
@@ -148,7 +148,7 @@ bench-explain: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/explain_a_year.py $(ARGS)
 
 score-worlds: .venv/.core .venv/.dev
-	OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m scripts.score_worlds $(ARGS)
+	$(ONE_THREAD_EACH) $(BIN)/python -m scripts.score_worlds $(ARGS)
 
 bench-growth: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/growth.py $(ARGS)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import Phase, settings
-from tests.support import made_stores
+from tests.support import counts, made_stores
 from tests.support.rewriting import rewrite_share
 from tests.support.slurm import slurm, slurm_cluster  # noqa: F401 (one Slurm for all tests)
 from tests.support.tiers import UnitGuard, give_tiers, is_chosen, slow_files_first
@@ -29,13 +29,16 @@ database._upgrade = made_stores.make
 os.environ.pop("COLUMNS", None)
 
 # Properties are tried without a deadline: on a busy machine a timing would decide the test. The
-# gate tries the same examples each time; `make soak` always others, and twenty times as many where
+# gate tries the same examples each time; `make soak` always others, and forty times as many where
 # a test has no count of its own. The seed of Rust's properties is in the Makefile.
-settings.register_profile("gate", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("gate", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("soak", deadline=None, max_examples=1000)
-# A mutant is judged by the gate's examples; the smallest that it fails is nobody's concern.
+# A mutant is judged by twice the gate's examples; the smallest that it fails is nobody's concern.
 settings.register_profile(
-    "mutants", settings.get_profile("gate"), phases=(Phase.explicit, Phase.generate)
+    "mutants",
+    settings.get_profile("gate"),
+    max_examples=50,
+    phases=(Phase.explicit, Phase.generate),
 )
 settings.load_profile("gate")
 
@@ -63,6 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Hold unit tests to their tier; look for examples only in files that have one."""
+    counts.collect_for(config.option.markexpr)
     config.pluginmanager.register(UnitGuard(), "unit-guard")
     config.pluginmanager.register(_Examples(), "examples")
 

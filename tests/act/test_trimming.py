@@ -132,7 +132,7 @@ HISTORY = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=2 * settings().max_examples)
+@settings(max_examples=4 * settings().max_examples)
 @given(HISTORY, HISTORY, st.booleans(), st.booleans())
 def test_written_since_is_a_lower_bound_whatever_happened(
     earlier, later, known_uptime, known_session

@@ -31,6 +31,7 @@ from tests.act.year_site import (
     Ost,
     with_facts,
 )
+from tests.support.counts import all_in_soak
 from tests.support.small_twin import small_life, small_scenario
 
 from trimtab.act import observing, session
@@ -376,23 +377,14 @@ class TwinYear(Year):
         assert all(ost.settings[CREATE] for ost in self.osts.values())
 
 
-MANY_YEARS = (pytest.param(seed, marks=pytest.mark.soak) for seed in range(GATE, SOAK))
-
-
-@pytest.mark.parametrize("seed", [*range(GATE), *MANY_YEARS])
+@pytest.mark.parametrize("seed", all_in_soak(range(SOAK), gate=range(GATE)))
 def test_a_year_of_troubles(seed: int, tmp_path: Path) -> None:
     assert lived(seed, tmp_path).year.violations == []
 
 
 @pytest.mark.calibration
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", all_in_soak(range(50), gate=range(2)))
 def test_weeks_of_troubles_on_the_twin(seed: int, tmp_path: Path) -> None:
     applier = lived(seed, tmp_path, TwinYear)
     assert applier.year.violations == []
-    assert applier.acted > 50
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(2, 50))
-def test_many_weeks_of_troubles_on_the_twin(seed: int, tmp_path: Path) -> None:
-    assert lived(seed, tmp_path, TwinYear).year.violations == []
+    assert seed >= 2 or applier.acted > 50

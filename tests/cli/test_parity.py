@@ -42,6 +42,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
+@pytest.fixture(scope="module")
+def first_run(store):
+    return trimtab("runs", "--json", store=store).document["runs"][-1]["id"]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help(name):
     command = loaded(COMMANDS[name][0])
@@ -179,8 +184,7 @@ ELSEWHERE = {"survey", "judge", "incidents", "explain", "correlate", "serve", "d
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ELSEWHERE])
-def test_json_fits_its_published_schema(name, store, tmp_path):
-    runs = trimtab("runs", "--json", store=store).document["runs"]
+def test_json_fits_its_published_schema(name, store, first_run, tmp_path):
     target = str(store.parent / "target")
     site = store.parent / "parity.toml"
     if not site.exists():
@@ -202,7 +206,7 @@ def test_json_fits_its_published_schema(name, store, tmp_path):
         "balance": (site,),
         "actions": (site,),
         "revert": (site, "--all"),
-        "show": (runs[-1]["id"],),
+        "show": (first_run,),
         "store": ("copy", store, tmp_path / "copy.db"),
         "ladder": (ROOT / "docs" / "examples" / "perlmutter.toml",),
         "compare": ("673320±31779/240 MB/s", "554012±37846/240 MB/s"),

@@ -21,6 +21,7 @@ from scripts import maturity_page, page_blocks
 from scripts.reference_pages import pages
 from tests.formats.recorded import REAL_DATA
 from tests.support.command import trimtab as run_trimtab
+from tests.support.counts import all_in_soak
 from tests.support.each import for_each
 from tests.support.next_steps import read
 
@@ -332,15 +333,17 @@ def test_each_block_of_the_library_prints_what_the_page_says() -> None:
     assert "checksums" in printed[-1]
 
 
+QUICK_PAGES = (
+    *("ladder_page", "scenario_page", "twin_questions_page", "act_effects_page"),
+    "purge_case_page",
+)
+"""The page about a year of others judges and draws all of it; its blocks and charts are looked at
+in the gate too (`tests/docs/test_worked_examples.py`)."""
+
+
 @pytest.mark.system
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("ladder_page", "scenario_page", "twin_questions_page", "act_effects_page"),
-        *("purge_case_page", "real_year"),
-    ],
-)
+@pytest.mark.parametrize("name", all_in_soak((*QUICK_PAGES, "real_year"), gate=QUICK_PAGES))
 def test_a_page_is_what_its_script_makes_of_the_data(name: str) -> None:
     if name == "real_year" and not (REAL_DATA / "tokio-abc").is_dir():
         pytest.skip(f"no recorded data under {REAL_DATA} (set TRIMTAB_REAL_DATA)")

@@ -207,7 +207,7 @@ SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @pytest.mark.cli
 @pytest.mark.parametrize("probe", ["builtin", "fio"])
-@pytest.mark.parametrize("trials", repetitions(gate=4, soak=100))
+@pytest.mark.parametrize("trials", repetitions(gate=2, soak=100))
 def test_a_stopped_check_leaves_nothing(probe: str, trials: int, tmp_path: Path) -> None:
     if probe == "fio" and shutil.which("fio") is None:
         pytest.skip("fio is not installed")

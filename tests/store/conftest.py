@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -24,7 +24,7 @@ OpenStore = Callable[[], Store]
 
 @pytest.fixture(autouse=True)
 def the_migrations_make_each_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every store of these tests by the migrations."""
+    """Make every store of these tests by the migrations; those on PostgreSQL are copies of one."""
     monkeypatch.setattr(database, "_upgrade", made_stores.MIGRATE)
 
 
@@ -88,27 +88,49 @@ def postgresql_directory() -> Iterator[Path]:
         shutil.rmtree(directory)
 
 
-@pytest.fixture
-def postgresql_url(postgresql_directory: Path) -> Iterator[str]:
-    """Yield the URL of a new, empty database."""
+@contextmanager
+def postgresql_database(directory: Path, template: str = "template1") -> Iterator[tuple[str, str]]:
+    """Give a new copy of a database to the block: its name and its URL."""
     import psycopg
 
     name = f"t{uuid.uuid4().hex}"
-    host = str(postgresql_directory)
+    host = str(directory)
     with psycopg.connect(host=host, user="postgres", dbname="postgres", autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}".encode())
-        yield f"postgresql://postgres@/{name}?host={quote(host, safe='')}"
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+        yield name, f"postgresql://postgres@/{name}?host={quote(host, safe='')}"
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+def postgresql_url(postgresql_directory: Path) -> Iterator[str]:
+    """Yield the URL of a new, empty database."""
+    with postgresql_database(postgresql_directory) as (_, url):
+        yield url
+
+
+@pytest.fixture(scope="session")
+def postgresql_store(
+    postgresql_directory: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Yield the name of a database that is a new store, made once by the migrations."""
+    raw = tmp_path_factory.mktemp("raw")
+    with postgresql_database(postgresql_directory) as (name, url):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(database, "_upgrade", made_stores.MIGRATE)
+            Store.open(url, raw=raw).close()
+        yield name
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.system)])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     """Yield a function that opens the same store again and again, each time anew."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path}/trimtab.db"
-    else:
-        url = request.getfixturevalue("postgresql_url")
     with ExitStack() as opened:
+        if request.param == "sqlite":
+            url = f"sqlite:///{tmp_path}/trimtab.db"
+        else:
+            directory = request.getfixturevalue("postgresql_directory")
+            made = request.getfixturevalue("postgresql_store")
+            _, url = opened.enter_context(postgresql_database(directory, made))
         yield lambda: opened.enter_context(Store.open(url, raw=tmp_path / "raw"))
 
 

@@ -17,7 +17,7 @@ from tests.support.codes import raises
 from trimtab.base.error import Message, RefusedError, UnreadableError
 from trimtab.base.run import RunStatus
 from trimtab.base.verdict import Interval, Scope, Verdict, VerdictStatus
-from trimtab.store import checksum, schema
+from trimtab.store import checksum, maintenance, schema
 from trimtab.store.maintenance import Pruned
 from trimtab.store.raw_output import YOUNG_S
 from trimtab.store.slot import Lease, Slot, SlotState, claim_slot_row, put_lease
@@ -323,12 +323,14 @@ def test_content_that_was_put_just_now_is_not_pruned(store: Store) -> None:
 
 
 @pytest.mark.system
-def test_many_old_things_go_step_by_step(store: Store) -> None:
-    for number in range(450):
+def test_many_old_things_go_step_by_step(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "AT_ONCE", 20)
+    monkeypatch.setattr(maintenance, "_OUTPUTS_AT_ONCE", 20)
+    for number in range(45):
         store.add_snapshot("scratch", a_snapshot(0), identifier=f"{number}")
-    store.add_run(a_run(0, outputs=tuple(an_output(b"%d" % n) for n in range(210))))
+    store.add_run(a_run(0, outputs=tuple(an_output(b"%d" % n) for n in range(21))))
     _age(store)
     removed = store.prune("scratch", NOON + HOUR, now=NOON + HOUR)
-    assert (removed.snapshots, removed.outputs, removed.files) == (450, 210, 210)
+    assert (removed.snapshots, removed.outputs, removed.files) == (45, 21, 21)
     assert store.snapshots("scratch") == ()
     assert store.prune("nowhere", NOON, now=NOON) == Pruned()

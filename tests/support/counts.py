@@ -6,6 +6,7 @@ import math
 import os
 import random
 import subprocess
+from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 SOAK_TIMEOUT_S = 7200
+_SOAK = (pytest.mark.soak, pytest.mark.timeout(SOAK_TIMEOUT_S))
 
 
 def repetitions(
@@ -27,10 +29,27 @@ def repetitions(
     """
     return (
         pytest.param(gate, id="gate", marks=marks),
-        pytest.param(
-            soak, id="soak", marks=(pytest.mark.soak, pytest.mark.timeout(SOAK_TIMEOUT_S))
-        ),
+        pytest.param(soak, id="soak", marks=_SOAK),
     )
+
+
+def all_in_soak(values: Iterable[Any], *, gate: Collection[Any]) -> list[ParameterSet]:
+    """Return all values as parameters of a test; those that ``gate`` lacks are of ``soak``.
+
+    Where ``-m`` leaves that tier out they are not even collected: a thousand of them take a second
+    of every process.
+    """
+    wanted = gate if _Collected.without_soak else values
+    return [pytest.param(value, marks=() if value in gate else _SOAK) for value in wanted]
+
+
+def collect_for(marks: str) -> None:
+    """Take note of what ``-m`` chooses, before any test is collected."""
+    _Collected.without_soak = marks in {"not soak", "unit"}
+
+
+class _Collected:
+    without_soak = False
 
 
 def series_counts(gate: int, soak: int) -> Any:

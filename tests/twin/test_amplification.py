@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import digamma, lambertw
 from tests.support.codes import raises
 from tests.support.command import trimtab
+from tests.support.counts import all_in_soak
 from tests.support.narrow import present
 from tests.twin.slow_drive import SlowDrive
 
@@ -144,8 +145,7 @@ def test_kept_apart_hot_and_cold_are_better_than_all_alike() -> None:
 # Simulated drives amplify writes as the formulas say they do
 
 
-MORE_UNITS = (128, 256, 512, 1024, 4096)
-UNITS = (64, *(pytest.param(units, marks=pytest.mark.soak) for units in MORE_UNITS))
+UNITS = all_in_soak((64, 128, 256, 512, 1024, 4096), gate=[64])
 SPARES = (0.0654, 0.07, 0.10, 0.12, 0.127, 0.15, 0.20, 0.25, 0.272, 0.28, 0.30, 0.50)
 
 

@@ -12,6 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 from tests.support.command import trimtab
+from tests.support.counts import all_in_soak
 from tests.support.documents import misfits
 from tests.support.memory_driver import MemoryDriver, MemoryTarget
 from tests.support.watched import MONDAY, Ended, Moving, SimulatedProbe, a_log, a_site, a_watch
@@ -93,7 +94,9 @@ def one_full(clock: Moving) -> tuple[Slow, MemoryTarget]:
 
 def keeper_of(site: Site, store: Store, driver: Slow) -> PolicyKeeper:
     store.ensure_site(site.name)
-    place = ActingPlace(site, store, driver.moving, open_acting=lambda *_, **__: driver)
+    place = ActingPlace(
+        site, store, driver.moving, open_acting=lambda *_, **__: driver, sleep=driver.moving.sleep
+    )
     return PolicyKeeper(place, driver, logging.getLogger("test"))
 
 
@@ -194,7 +197,7 @@ def test_a_trim_gives_way_to_probes_and_resumes(store: Store) -> None:
     assert states(slots, "policies")[SlotState.FAILED] == 0
 
 
-@pytest.mark.parametrize("kill_after", range(6))
+@pytest.mark.parametrize("kill_after", all_in_soak(range(6), gate=(0, 3, 5)))
 def test_a_watch_killed_within_a_change_does_nothing_twice_and_loses_nothing(
     tmp_path: Path, store: Store, kill_after: int
 ) -> None:

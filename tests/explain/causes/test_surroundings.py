@@ -33,6 +33,7 @@ from tests.explain.causes.contexts import (
     weight_of,
     with_log,
 )
+from tests.support.counts import repetitions
 
 from trimtab.base.event import EventKind
 from trimtab.base.incident import Found, Shape
@@ -546,10 +547,11 @@ def test_nodes_on_which_runs_are_well_after_the_incident_are_not_the_cause() -> 
 
 @pytest.mark.parametrize("size", [24, 400, 4000])
 @pytest.mark.parametrize("per_run", [1, 16])
-def test_a_probe_on_random_nodes_does_not_move(size: int, per_run: int) -> None:
+@pytest.mark.parametrize("seeds", repetitions(gate=5, soak=30))
+def test_a_probe_on_random_nodes_does_not_move(size: int, per_run: int, seeds: int) -> None:
     """Whether its pool is small, or so large that every run is on new nodes."""
     nodes = [f"nid{n:05d}" for n in range(size)]
-    for seed in range(30):
+    for seed in range(seeds):
         chance = random.Random(seed)
         facts = on_nodes(lambda _, of=chance: tuple(sorted(of.sample(nodes, per_run))))
         pieces = NODE.assess(quiet(runs=facts, of=incident(effect=0.85)))

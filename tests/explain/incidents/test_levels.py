@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.calibration import series
 from tests.explain.incidents.frames import WRITE, found, level
+from tests.support.counts import repetitions
 from tests.support.narrow import present
 from tests.support.small_site import HOUR, SITE, SmallSite, hour
 
@@ -47,10 +48,11 @@ def falling(seed: int, over_h: int, share: float, lasts_h: int | None = None) ->
 @pytest.mark.calibration
 @pytest.mark.parametrize("over_h", [6, 12, 24, 36, 48])
 @pytest.mark.parametrize("lasts_h", [None, 144])
-def test_a_fall_over_hours_is_reported_whole(over_h: int, lasts_h: int | None) -> None:
+@pytest.mark.parametrize("seeds", repetitions(gate=1, soak=3))
+def test_a_fall_over_hours_is_reported_whole(over_h: int, lasts_h: int | None, seeds: int) -> None:
     """The levels during the fall are uncertain, those before and after it are not."""
     for share in (0.9, 0.75, 0.5):
-        for seed in range(3):
+        for seed in range(seeds):
             deepest, *_ = sorted(
                 found({WRITE: series.frame(falling(seed, over_h, share, lasts_h))}).incidents[::-1],
                 key=lambda incident: incident.effect or 1.0,

@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from tests.fake_lustre.followed import Follower, Users, in_order, scan, values
 from tests.fake_lustre.namespace import BEGAN_NS, FakeNamespace
+from tests.support.counts import all_in_soak
 
 from trimtab.purge import rescanning
 from trimtab.purge.index import index_view, shard
@@ -72,10 +73,7 @@ def assert_fresh(follower: Follower) -> pl.DataFrame:
     return expected
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [*range(24), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(24, 1000))],
-)
+@pytest.mark.parametrize("seed", all_in_soak(range(1000), gate=range(10)))
 def test_a_followed_index_is_a_fresh_listing_or_says_that_it_is_not(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,10 +120,7 @@ def test_a_followed_index_is_a_fresh_listing_or_says_that_it_is_not(
     assert follower.rows().equals(expected)
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [*range(8), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(8, 1000))],
-)
+@pytest.mark.parametrize("seed", all_in_soak(range(1000), gate=range(3)))
 def test_an_index_is_a_fresh_listing_after_records_of_an_mdt_were_lost(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -320,7 +320,7 @@ def test_real_trees_are_not_reported(tmp_path: Path) -> None:
     """The programs of this host as they were installed, with the times that find prints."""
     listing = tmp_path / "listing"
     form = "%i\\t%U\\t%s\\t%b\\t%y\\t%A@\\t%T@\\t%C@\\t%B@\\n"
-    argv = ["find", "/usr/lib", "/usr/share", "-xdev", "-printf", form]
+    argv = ["find", "/usr/share", "-xdev", "-printf", form]
     with listing.open("wb") as stream:
         subprocess.run(argv, stdout=stream, stderr=subprocess.DEVNULL, check=False)
     names = ["id", "uid", "size_bytes", "allocated_bytes", "type", "a", "m", "c", "b"]

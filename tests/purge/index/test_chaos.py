@@ -21,6 +21,7 @@ from polars.testing import assert_frame_equal
 from tests.purge.index.imports import load_verified
 from tests.purge.index.trees import found_by_find, paths_of, rows_at_rest
 from tests.support import dask_chaos
+from tests.support.counts import all_in_soak
 from tests.support.dask_chaos import ChaosCluster, end, send, started
 
 from trimtab.base.error import TrimtabError
@@ -33,7 +34,7 @@ from trimtab.reach import dask_worker
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 SEEDS = int(os.environ.get("TRIMTAB_CHAOS_SEEDS", "200"))
-IN_THE_GATE = 3
+IN_THE_GATE = 2
 CALLS_PER_S = 400.0
 ATTEMPTS = 12
 """Of the client in one seed: faults hit the first of them alone, so that it ends."""
@@ -138,11 +139,7 @@ def strike(
         resize(WHOLE)
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [*range(IN_THE_GATE),
-     *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(IN_THE_GATE, SEEDS))],
-)  # fmt: skip
+@pytest.mark.parametrize("seed", all_in_soak(range(SEEDS), gate=range(IN_THE_GATE)))
 def test_an_answer_is_right_or_there_is_none(
     tree: Path, alone: tuple[pl.DataFrame, str], tmp_path: Path, seed: int
 ) -> None:

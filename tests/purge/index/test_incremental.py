@@ -24,6 +24,7 @@ from polars.testing import assert_frame_equal
 from tests.purge.index.imports import load_verified
 from tests.support import loopback
 from tests.support.codes import raises
+from tests.support.counts import all_in_soak
 from tests.support.tree_history import History
 
 from trimtab.base.error import DataError, Interrupted, UnreadableError, UsageError
@@ -143,10 +144,7 @@ def same_but_in_place(scanned: Path, truth: Path) -> None:
     assert_frame_equal(*of_directories)
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [*range(2), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 300))],
-)
+@pytest.mark.parametrize("seed", all_in_soak(range(300), gate=range(2)))
 def test_a_chain_of_incremental_scans_is_a_full_scan(
     seed: int, tree: Path, memory: Path, tmp_path: Path
 ) -> None:

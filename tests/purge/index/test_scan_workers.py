@@ -20,6 +20,7 @@ from polars.testing import assert_frame_equal
 from tests.purge.index.trees import found_by_find, paths_of, rows_at_rest
 from tests.support import waiting_fuse
 from tests.support.codes import raises
+from tests.support.counts import all_in_soak
 from tests.support.dask_cluster import local_cluster
 from tests.support.silent_fuse import why_not
 
@@ -280,9 +281,7 @@ def test_processes_of_this_host_scan_as_one_does(
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(
-    "kills", [2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 43))]
-)
+@pytest.mark.parametrize("kills", all_in_soak(range(2, 43), gate=[2]))
 def test_workers_are_killed_and_nothing_is_missing_or_twice(
     tree: Path, alone: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
 ) -> None:

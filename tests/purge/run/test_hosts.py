@@ -185,7 +185,7 @@ def test_a_refused_run_still_recovers_what_a_lost_host_had_aside(hosts):
     check(plan, whole=False)
 
 
-@pytest.mark.parametrize("ends", repetitions(gate=12, soak=600))
+@pytest.mark.parametrize("ends", repetitions(gate=6, soak=600))
 def test_hosts_killed_and_stopped_at_random_rows_add_up(hosts, ends):
     """Three hosts; one is killed, or stopped beyond its lease and continued, again and again."""
     files = 3000 if ends <= 12 else 60_000

@@ -63,7 +63,7 @@ def test_killed_at_every_call_a_run_can_be_gone_on_with(server, tmp_path):
     pytest.fail("a run of a few files makes hundreds of calls")
 
 
-@pytest.mark.parametrize("worlds", repetitions(gate=12, soak=400))
+@pytest.mark.parametrize("worlds", repetitions(gate=6, soak=400))
 def test_killed_again_and_again_at_any_call_it_adds_up(server, tmp_path, worlds):
     chance = seeded("purge kills at calls")
     for number in range(worlds):
@@ -80,7 +80,7 @@ def test_killed_again_and_again_at_any_call_it_adds_up(server, tmp_path, worlds)
         check(world, kills)
 
 
-@pytest.mark.parametrize("kills_wanted", repetitions(gate=20, soak=200))
+@pytest.mark.parametrize("kills_wanted", repetitions(gate=12, soak=200))
 def test_killed_at_random_moments_it_adds_up(tmp_path, kills_wanted):
     files = 4000 if kills_wanted <= 20 else 100_000
     kills = 0

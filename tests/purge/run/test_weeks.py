@@ -388,7 +388,7 @@ def test_after_a_lost_host_no_more_is_deleted_than_is_needed(tmp_path, seed):
 
 
 @pytest.mark.parametrize("lease_s", [0.0, 60.0], ids=["alone", "one of several"])
-@pytest.mark.parametrize("worlds", repetitions(gate=15, soak=3000))
+@pytest.mark.parametrize("worlds", repetitions(gate=8, soak=3000))
 def test_whatever_happens_in_weeks_what_must_not_happen_does_not(tmp_path, worlds, lease_s):
     name = seeded("weeks of a purge").random()
     deleted = kept = 0
@@ -401,5 +401,4 @@ def test_whatever_happens_in_weeks_what_must_not_happen_does_not(tmp_path, world
             raise
         deleted += len(weeks.deleted)
         kept += len(weeks.touched)
-    assert deleted > 100
-    assert kept > 100
+    assert min(deleted, kept) > 6 * worlds
