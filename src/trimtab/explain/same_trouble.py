@@ -183,7 +183,7 @@ def adds_nothing(spell: Spell, other: Spell) -> bool:
     begin, end = other.began[0], min(other.last, other.at + LASTING)
     if not begin <= spell.at <= other.last or not _lasts(other):
         return False
-    if spell.is_lost and other.is_level:
+    if spell.is_lost and _is_short(spell) and other.is_level:
         # A level at which runs are lost has them among its own. Where runs take twice as long or
         # more, some reach their time limit.
         has_lost = other.unfinished >= UNFINISHED * other.runs or loss_of(other) > _TWICE

@@ -118,14 +118,18 @@ def test_one_slow_run_of_a_steadier_series_is_of_the_level_at_whose_begin_it_is(
 
 
 @pytest.mark.parametrize(
-    ("factor", "every", "told"), [(0.8, 7, 1), (0.3, 10**6, 1), (0.8, 10**6, 2)]
+    ("factor", "every", "row", "told"),
+    [(0.8, 7, 8, 1), (0.3, 10**6, 8, 1), (0.8, 10**6, 8, 2), (0.3, 10**6, 60, 2)],
 )
 def test_lost_runs_are_of_a_level_at_which_runs_are_lost_or_take_twice_as_long(
-    factor: float, every: int, told: int
+    factor: float, every: int, row: int, told: int
 ) -> None:
-    """Eight in a row, where one in seven is lost since the level fell, or where no other is."""
+    """Some in a row, where one in seven is lost since the level fell, or where no other is.
+
+    More than two days of them are another trouble.
+    """
     hours = np.arange(840)
-    lost = np.isin(hours, np.arange(500, 508)) | ((hours >= 400) & (hours % every == 1))
+    lost = np.isin(hours, np.arange(500, 500 + row)) | ((hours >= 400) & (hours % every == 1))
     frame = quiet(1, (400, 840, factor)).with_columns(
         value=pl.when(pl.Series(~lost)).then("value"), unfinished=pl.Series(lost)
     )
