@@ -207,16 +207,19 @@ def test_after_one_more_run_only_its_period_is_read(store, monkeypatch):
     assert found == anew
 
 
-def test_after_one_more_run_only_the_last_weeks_windows_are_made(store, monkeypatch):
-    judge_site(store, PLACE)
-    store.add_run(run(HOURS, 8e8))
+def test_after_one_more_run_only_the_last_weeks_windows_are_made(tmp_path, monkeypatch):
+    days = 75  # a window rests on runs of two periods after its own
     judge, made = site_judgement.judge_series, []
     noting = lambda *a, **k: made.append(judge(*a, **k)) or made[-1]  # noqa: E731
-    monkeypatch.setattr(site_judgement, "judge_series", noting)
-    hourly = [each for each in judge_site(store, PLACE).judgement.series if each.overall.n > HOURS]
+    with Store.open(months(tmp_path / "t.db", 1, days)) as store:
+        judge_site(store, PLACE)
+        store.add_run(run(24 * days, 8e8))
+        monkeypatch.setattr(site_judgement, "judge_series", noting)
+        judged = judge_site(store, PLACE).judgement.series
+    hourly = [each for each in judged if each.overall.n > HOURS]
     assert len(made) == len(hourly) == 2
     for part, whole in zip(made, hourly, strict=True):
-        assert 0 < len(part.rolling) < len(whole.rolling) == HOURS + 1
+        assert 0 < len(part.rolling) < len(whole.rolling) == 24 * days + 1
 
 
 def test_windows_of_a_series_so_dense_that_some_are_left_out_are_made_anew(store, monkeypatch):
