@@ -54,6 +54,13 @@ TELEMETRY_UNITS: Final[dict[str, str | None]] = {
     "drive_host_written_bytes_total": "B",
     "drive_media_written_bytes_total": "B",
     "checksum_errors_total": "errors",
+    "evictions_total": "evictions",
+    "reconnections_total": "reconnections",
+    "lock_timeouts_total": "timeouts",
+    "slow_requests_total": "requests",
+    "pool_fragmentation_fraction": "1",
+    "pool_capacity_fraction": "1",
+    "pool_autotrim": None,
 }
 """Every telemetry name with its unit; ``None`` marks states, names and times."""
 

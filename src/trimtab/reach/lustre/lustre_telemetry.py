@@ -36,6 +36,13 @@ Cpu = dict[str, float | NotAvailable]
 
 _SPACE: Final = ("capacity_bytes", "used_bytes", "available_bytes")
 _INODES: Final = ("inodes_total", "inodes_free")
+_MESSAGES: Final = (
+    "evictions_total",
+    "reconnections_total",
+    "lock_timeouts_total",
+    "slow_requests_total",
+)
+_POOL: Final = ("pool_fragmentation_fraction", "pool_capacity_fraction", "pool_autotrim")
 _NOT_COUNTED: Final = NotAvailable("the server's CPUs were not read")
 _NOT_METADATA: Final = frozenset({
     "statfs",
@@ -78,6 +85,8 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
         *state_readings(view, target, server, backing),
         *_traffic(view, target, server),
         *_machine(view, target, server),
+        *_nothing("the kernel logs are not counted by target", _MESSAGES),
+        *_pool(backing),
         _jobs(view),
     ]
     replaced = {reading.name for reading in of_lustre}
@@ -172,6 +181,14 @@ def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Rea
             yield Reading(name, reason=reason)
         else:
             yield counted_bytes(name, stats, counter, parameter)
+
+
+def _pool(backing: MountedState | None) -> Iterator[Reading]:
+    """Yield the state of the pool beneath a target, which only ZFS has."""
+    if backing is not None and backing.description.fs_type != "zfs":
+        yield from _nothing(f"{backing.description.fs_type} has no pool", _POOL)
+    else:
+        yield from _nothing("zpool was not queried", _POOL)
 
 
 def counted_operations(stats: Stats) -> int:
