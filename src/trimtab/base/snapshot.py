@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from trimtab.base.error import Message
+from trimtab.base.server_message import ServerMessage
 
 TELEMETRY_UNITS: Final[dict[str, str | None]] = {
     "capacity_bytes": "B",
@@ -280,6 +281,8 @@ class Snapshot:
         False when a target or server did not answer.
     hosts
         The machines that were queried; empty for drivers that know no others.
+    messages
+        What their kernel logs say; the store keeps them as events, not with the snapshot.
     """
 
     at: datetime
@@ -287,6 +290,7 @@ class Snapshot:
     complete: bool
     targets: tuple[TargetSnapshot, ...]
     hosts: tuple[HostSnapshot, ...] = ()
+    messages: tuple[ServerMessage, ...] = ()
 
     def of(self, target: str) -> TargetSnapshot | None:
         """Return the snapshot of the target with that name."""

@@ -416,7 +416,8 @@ def _looked(
         facts, bad_checksums = read()
         progress("looking for incidents", 0.4)
         known = _known(place, judged, terms, facts)
-        known = replace(known, events=store.events(site=place.name, until=known.now))
+        events = store.events(site=place.name, until=known.now, messages=True)
+        known = replace(known, events=events)
         standing = ask_for_standing(store, known, together)
         series = judged.judgement.series
         spells = RememberedSpells(look)

@@ -362,7 +362,7 @@ def _state(
     hostname = "/proc/sys/kernel/hostname"
     yield Reading.of("server", host.read_text(hostname), hostname)
     yield Reading.of("server_cpu_fraction", cpu_fraction, "/proc/stat")
-    yield Reading.of("server_uptime_s", _uptime_s(host), _UPTIME)
+    yield Reading.of("server_uptime_s", uptime_s(host), _UPTIME)
     if state.ext4 is not None:
         path = f"{state.ext4.settings}/errors_count"
         yield Reading.of("errors_total", host.read_number(path), path)
@@ -385,7 +385,8 @@ def _state(
         yield Reading.of("degraded", value, path, label=array.name)
 
 
-def _uptime_s(host: Host) -> float | NotAvailable:
+def uptime_s(host: Host) -> float | NotAvailable:
+    """Return the seconds since a machine's boot."""
     text = host.read_text(_UPTIME)
     if isinstance(text, NotAvailable):
         return text

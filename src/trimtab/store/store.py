@@ -483,6 +483,7 @@ class Store(
         since: datetime | None = None,
         until: datetime | None = None,
         kinds: Collection[EventKind] = (),
+        messages: bool = False,
     ) -> tuple[Event, ...]:
         """Return events that began within ``since`` and ``until``, the oldest first.
 
@@ -490,6 +491,9 @@ class Store(
         ----------
         kinds
             Only events of these kinds; empty: all.
+        messages
+            Without ``kinds``: those of kernel logs too. A server may have more of them than
+            people ever write.
         """
         query = (
             select(schema.event, schema.site.c.name.label("site_name"))
@@ -500,6 +504,8 @@ class Store(
             query = query.where(schema.site.c.name == site)
         if kinds:
             query = query.where(schema.event.c.kind.in_([kind.value for kind in kinds]))
+        elif not messages:
+            query = query.where(schema.event.c.kind != EventKind.SERVER_MESSAGE.value)
         with self._reading() as connection:
             records = connection.execute(between(query, schema.event.c.at, since, until)).all()
         return tuple(to_event(row) for row in records)

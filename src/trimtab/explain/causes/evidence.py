@@ -24,6 +24,7 @@ from trimtab.base.error import code_of
 from trimtab.base.event import Event, EventKind
 from trimtab.base.incident import Against, Evidence, Found, Route, Shape
 from trimtab.base.run import METRIC_UNITS, RunStatus
+from trimtab.base.server_message import KERNEL_LOG
 from trimtab.base.units import enumerated, format_duration, format_percent
 from trimtab.explain.breadth import breadth
 from trimtab.explain.context import SETTINGS, SURVEYS, Context, RunFact, once
@@ -306,7 +307,9 @@ UNSEEN: Final = 0.04
 SLACK: Final = ONSET_LEAST
 """A condition that begins this close to the first bad run began with it."""
 _KEPT_FROM: Final = 4
-_PROGRAMS: Final = frozenset({"act", "journal", "policy", "probe", "trimtab", "twin", "watch"})
+_PROGRAMS: Final = frozenset({
+    "act", "journal", KERNEL_LOG, "policy", "probe", "trimtab", "twin", "watch",
+})  # fmt: skip
 LOG: Final = Sign("event-not-logged", Route.LOG, view=View.LOG)
 _BEFORE: Final = timedelta(hours=24)
 """How long before the first bad run a log book entry is still relevant."""
