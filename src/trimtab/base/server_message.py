@@ -32,15 +32,15 @@ class MessageFamily(StrEnum):
     The first four evict a client: each eviction has exactly one of them in its server's log.
     """
 
-    LOCK_TIMEOUT = "client evicted: lock callback timer expired"
-    UNHEARD = "client evicted: not heard from"
+    LOCK_TIMEOUT = "client evicted after a lock timeout"
+    UNHEARD = "silent client evicted"
     EVICTED_BY_HAND = "client evicted by an administrator"
-    NOT_RECOVERED = "client evicted: did not recover in time"
+    NOT_RECOVERED = "client evicted in recovery"
     RECONNECTING = "client reconnected"
-    EVICTED_BY = "evicted by the target"
-    CONNECTION_LOST = "connection to the target lost"
-    REQUEST_TIMEOUT = "request to the target timed out"
-    SLOW_REQUEST = "request took longer than its client waits"
+    EVICTED_BY = "eviction noticed by a client"
+    CONNECTION_LOST = "lost connection"
+    REQUEST_TIMEOUT = "request timed out"
+    SLOW_REQUEST = "slow request"
     THREAD_INACTIVE = "service thread hung"
     NETWORK_TIMEOUT = "LNet connection timed out"
 
@@ -51,7 +51,9 @@ EVICTIONS: Final = (
     MessageFamily.EVICTED_BY_HAND,
     MessageFamily.NOT_RECOVERED,
 )
-_DETAIL: Final = re.compile(r"([0-9]+) x (.+?), kernel log of (\S+?)(?:: (.*))?")
+_DETAIL: Final = re.compile(
+    r"([0-9]+) x (.+?)(?: \(([A-Z]{3}[0-9a-f]{4})\))?, kernel log of (\S+?)(?:: (.*))?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ class ServerMessage:
     def detail(self) -> str:
         """The text of its event."""
         clients = f": {', '.join(self.clients)}" if self.clients else ""
-        return f"{self.count} x {self.family}, kernel log of {self.host}{clients}"
+        target = f" ({self.target})" if self.target else ""
+        return f"{self.count} x {self.family}{target}, kernel log of {self.host}{clients}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +147,8 @@ def message_of(event: Event) -> ServerMessage | None:
         family = MessageFamily(match[2])
     except ValueError:
         return None
-    target = event.targets[0] if len(event.targets) == 1 else None
-    clients = tuple(match[4].split(", ")) if match[4] else ()
-    return ServerMessage(event.at, match[3], family, int(match[1]), target, clients)
+    clients = tuple(match[5].split(", ")) if match[5] else ()
+    return ServerMessage(event.at, match[4], family, int(match[1]), match[3], clients)
 
 
 def message_events(site: str, snapshot: Snapshot) -> Iterator[Event]:

@@ -71,6 +71,10 @@ _READINGS: Final[Mapping[str, tuple[str, Kind, str]]] = {
     "drive_media_written_bytes_total": (
         "drive_media_written_bytes", "counter", "Bytes that the drives wrote to flash.",
     ),
+    "evictions_total": ("evictions", "counter", "Clients evicted, in its server's kernel log."),
+    "reconnections_total": ("reconnections", "counter", "Clients that came back, in that log."),
+    "lock_timeouts_total": ("lock_timeouts", "counter", "Clients evicted for a lock, in that log."),
+    "slow_requests_total": ("slow_requests", "counter", "Requests timed out, in kernel logs."),
 }  # fmt: skip
 """Telemetry of a target to its metric: the end of the name, the kind, and the help.
 

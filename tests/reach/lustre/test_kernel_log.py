@@ -8,8 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fake_lustre.driver import driver_of
+from tests.fake_lustre.state import FakeLustre, Fault
 from tests.reach.hosts import recorded
 from tests.reach.lustre.cuts import cuts, whole_lines
+from tests.support.narrow import present
 
 from trimtab.base.event import Event
 from trimtab.base.server_message import (
@@ -214,13 +217,13 @@ def test_a_row_for_each_minute_family_and_target() -> None:
     of_other = text + f"[   70.000000] {heard.replace('fs-', 'home-')}\n"
     events = _events(of_other + f"[   71.000000] {LINES[13][0]}\n", 250.0, AT)
     assert [event.at - AT for event in events] == [
-        timedelta(seconds=61), timedelta(seconds=71), timedelta(seconds=125),
+        timedelta(seconds=61), timedelta(seconds=125), timedelta(seconds=71),
     ]  # fmt: skip
     # The last minute may not be over in the ring; one that names no target has the server's.
     of_target, of_server = ("OST0001",), ("OST0001", "OST0002")
-    assert [event.targets for event in events] == [of_target, of_server, of_target]
+    assert [event.targets for event in events] == [of_target, of_target, of_server]
     assert events[0].detail == (
-        "10 x client evicted: not heard from, kernel log of oss1: 10.0.0.61@tcp, "
+        "10 x silent client evicted (OST0001), kernel log of oss1: 10.0.0.61@tcp, "
         "10.0.0.62@tcp, 10.0.0.63@tcp, 10.0.0.64@tcp, 10.0.0.65@tcp, 10.0.0.66@tcp, "
         "10.0.0.67@tcp, 10.0.0.68@tcp"
     )
@@ -242,6 +245,38 @@ def test_an_event_keeps_all_of_a_message(
     targets = () if target is None else (TargetSnapshot(Target(target, "ost", host), ()),)
     [event] = message_events("s", Snapshot(AT, "lustre", True, targets, (), (message,)))
     assert message_of(event) == message
+
+
+def test_a_snapshot_brings_counts_of_targets_and_messages_with_their_times() -> None:
+    fake = FakeLustre.pair()
+    fake.server("oss1").kernel_log += [
+        f"[   93.000000] Lustre: scratch-OST0001: Client {UUID} (at {NID}) reconnecting",
+        f"[   94.000000] Lustre: scratch-OST0001: haven't heard from client {UUID} (at {NID}) in 9"
+        " seconds. I think it's dead, and I am evicting it.",
+        "[   94.000100] Lustre: Skipped 4 previous similar messages",
+    ]
+    fake.server("mds1").kernel_log.append(
+        "[   95.000000] Lustre: 1:0:(client.c:1:x()) @@@ Request sent has timed out for slow reply:"
+        " [sent 1/real 1]  req@0 x1/t0(0) o2->scratch-OST0001-osc-MDT0000@10.0.2.21@tcp:28/4"
+    )
+    fake.pass_time(600)
+    snapshot = driver_of(fake).snapshot(AT)
+    counts = [
+        tuple(present(snapshot.of(target)).value(name) for name in COUNTED)
+        for target in ("OST0001", "OST0000")
+    ]
+    assert counts == [(1, 1, 0, 1), (0, 0, 0, 0)]
+    rows = {(row.host, row.family, row.target): row for row in snapshot.messages}
+    evicted = rows["oss1", MessageFamily.UNHEARD, "OST0001"]
+    assert (evicted.count, evicted.clients) == (1, (NID,))
+    assert rows["oss1", MessageFamily.UNHEARD, None].count == 4
+    assert rows["mds1", MessageFamily.REQUEST_TIMEOUT, "OST0001"].count == 1
+    assert len(rows) == 4
+    # A log that cannot be read counts nothing, and brings no message.
+    fake.faults.append(Fault("exit", command="dmesg", code=1))
+    unread = driver_of(fake).snapshot(AT)
+    assert present(unread.of("OST0001")).value("evictions_total") is None
+    assert not unread.messages
 
 
 def test_each_count_has_families_of_its_own() -> None:

@@ -259,7 +259,7 @@ def by_minute(
             target = "" if name is None else name.target
             alike.setdefault((int(message.at_s // 60), message.family, target), []).append(message)
     over = (uptime_s - _UNFINISHED_S) // 60
-    rows = [(key, alike[key]) for key in sorted(alike) if key[0] < over]
+    rows = [(key, of) for key, of in alike.items() if key[0] < over]
     return tuple(
         ServerMessage(
             at=at - timedelta(seconds=uptime_s - (of[0].at_s or 0.0)),
