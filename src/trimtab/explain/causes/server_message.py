@@ -131,11 +131,11 @@ def _more_often(
     )
 
 
-def _abouts(messages: Collection[ServerMessage], what: str | None) -> Counter[str]:
+def _abouts(messages: Collection[ServerMessage], kind: str | None) -> Counter[str]:
     """Return targets, or clients, with how many messages are about each."""
     abouts = Counter[str]()
     for message in messages:
-        names = message.clients if what == "client" else filter(None, (message.target,))
+        names = message.clients if kind == "client" else filter(None, (message.target,))
         for name in names:
             abouts[name] += message.count
     return abouts
@@ -148,14 +148,14 @@ def _text(
     targets: Collection[str],
 ) -> str:
     """Return what was logged, of which targets and clients, since when and where."""
-    said = "; ".join(f"{family}, {count} times" for family, count in counts.most_common(_NAMED))
+    families = "; ".join(f"{family}, {count} times" for family, count in counts.most_common(_NAMED))
     clients = sorted({client for message in bad for client in message.clients})
     of = f" ({named(targets)})" if targets else ""
     by = f", by {enumerated(clients)}" if clients else ""
     hosts = enumerated(sorted({message.host for message in bad}))
     first = min(message.at for message in bad)
     usual = f"{before} in the good hours" if before else "none in the good hours"
-    return f"{said}{of} since {first:%d %B %H:%M}{by}; {usual} [kernel log of {hosts}]"
+    return f"{families}{of} since {first:%d %B %H:%M}{by}; {usual} [kernel log of {hosts}]"
 
 
 def _hours(periods: Collection[Period]) -> float:
