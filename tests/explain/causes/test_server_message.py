@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tests.explain.causes.contexts import BAD, GOOD, HOUR, OSTS, context, event
 from tests.support.each import for_each
 
+from trimtab.base.encode import dumps
 from trimtab.base.event import Event, EventKind
 from trimtab.base.incident import Evidence, Found
 from trimtab.base.server_message import KERNEL_LOG, MessageFamily, ServerMessage
 from trimtab.explain.causes import TABLE
 from trimtab.explain.context import Context
+from trimtab.explain.explanation import explain
+from trimtab.explain.page import incident_sections
+from trimtab.explain.page_web_incident import _time_line
 
 NID, OTHER = "10.0.0.9@tcp", "10.0.0.8@tcp"
 CODES = {
@@ -30,8 +36,6 @@ def _said(
 
 
 def _with(*messages: Event) -> Context:
-    from dataclasses import replace
-
     return replace(context(), messages=messages)
 
 
@@ -94,3 +98,24 @@ def test_a_client_is_bad_only_if_hardly_any_other_is_evicted() -> None:
     both = [_said(family, at, 1, target, OTHER) for target in OSTS]
     [piece] = _evidence("client-node", _with(*alone, *both))
     assert piece.found is Found.NEUTRAL
+
+
+def test_an_explanation_lists_messages_by_hour_on_the_time_axis_of_the_incident() -> None:
+    family = MessageFamily.LOCK_TIMEOUT
+    at = BAD.from_ + timedelta(minutes=10)
+    of = _with(
+        _said(family, BAD.from_ - timedelta(days=2), 7),
+        *(_said(family, at + timedelta(minutes=n), 2, OSTS[n], NID) for n in (0, 1)),
+        _said(family, at + HOUR, 1),
+    )
+    explanation = explain(of)
+    assert [(hour.at, hour.count, hour.targets) for hour in explanation.messages] == [
+        (at, 4, OSTS[:2]), (at + HOUR, 1, OSTS[3:4]),
+    ]  # fmt: skip
+    folds = dict(next(incident_sections(explanation)).folds)
+    assert "client evicted after a lock timeout" in str(folds["kernel logs"])
+    document = json.loads(dumps(explanation))
+    rows = _time_line(explanation.incident, document, [])
+    assert rows == sorted(rows, key=lambda row: row[0])
+    told = f"{family}, 4 times ({OSTS[0]}, {OSTS[1]}), by {NID}"
+    assert (at, "kernel log of oss1", told) in rows
