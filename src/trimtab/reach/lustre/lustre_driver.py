@@ -391,6 +391,8 @@ class LustreDriver:
         backing = backing_of(self._seen(), target)
         if isinstance(backing, NotAvailable):
             return backing
+        if backing.description.fs_type == "zfs":
+            return not_available("zfs", "ZFS chooses its groups itself: it has no such goal")
         names = [name for name in self.settings(target) if "/mb_last_group" in name]
         if not names:
             return not_available("not-supported", f"{target} has no mb_last_group")

@@ -32,6 +32,7 @@ from trimtab.reach.lustre.parameter import Parameters, Stats, parse_lnet_stats, 
 from trimtab.reach.lustre.read_table import BOOT_ID, CLIENT_SETTINGS, COMMANDS
 from trimtab.reach.lustre.server_query import JOBS
 from trimtab.reach.lustre.target_state import lost, read_backing, state_readings, why_not_served
+from trimtab.reach.lustre.zfs_pool import pool_readings
 from trimtab.reach.path_description import mount_table
 
 Cpu = dict[str, float | NotAvailable]
@@ -84,7 +85,7 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
         *_traffic(view, target, server),
         *_machine(view, target, server),
         *_messages(view, target, server),
-        *_pool(backing),
+        *_pool(server, backing),
         _jobs(view),
     ]
     replaced = {reading.name for reading in of_lustre}
@@ -181,12 +182,14 @@ def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Rea
             yield counted_bytes(name, stats, counter, parameter)
 
 
-def _pool(backing: MountedState | None) -> Iterator[Reading]:
+def _pool(server: ServerView | None, backing: MountedState | None) -> Iterator[Reading]:
     """Yield the state of the pool beneath a target, which only ZFS has."""
-    if backing is not None and backing.description.fs_type != "zfs":
-        yield from _nothing(f"{backing.description.fs_type} has no pool", _POOL)
+    if server is None or backing is None:
+        yield from _nothing("no server serves it", _POOL)
+    elif backing.description.fs_type == "zfs":
+        yield from pool_readings(server, backing.description.source)
     else:
-        yield from _nothing("zpool was not queried", _POOL)
+        yield from _nothing(f"{backing.description.fs_type} has no pool", _POOL)
 
 
 def counted_operations(stats: Stats) -> int:

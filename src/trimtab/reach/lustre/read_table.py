@@ -200,6 +200,15 @@ COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
         "why": "bad checksums, targets that turned read-only, evictions, lost connections, slow "
         "requests: Lustre itself reports none of them",
     },
+    "pool-properties": {
+        "argv": ("zpool", "get", "-H", "-p", "all"),
+        "keep": r"\t(capacity|fragmentation|health|autotrim|readonly)\t",
+        "why": "capacity, fragmentation and health of the pools beneath targets on ZFS",
+    },
+    "pool-status": {
+        "argv": ("zpool", "status"),
+        "why": "a resilver, and errors of each device of a pool",
+    },
     "trim-timer": {
         "argv": ("systemctl", "show", "fstrim.timer", "-p", "ActiveState", "-p", "LastTriggerUSec"),
         "why": "whether a timer already trims",
