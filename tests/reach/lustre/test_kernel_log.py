@@ -104,9 +104,13 @@ LINES = (
         "out; the network or node may be down.",
         MessageFamily.NETWORK_TIMEOUT, None, NID, 1,
     ),
-    # A client that does not give back a lock is evicted by the message after this one.
-    (f"LustreError: 1:0:(x.c:1:x()) ### client (nid {NID}) failed to reply to blocking AST (req@0 "
-     "x1 status 0 rc -110), evict it ns: filter-fs-OST0001_UUID", None, None, None, 0),
+    # A client that does not give back a lock is evicted by the message after the first of these.
+    (f"LustreError: 1:0:(x.c:1:x()) ### client (nid {NID}) returned error from blocking AST (req@0 "
+     "x1 status -107 rc -107), evict it ns: filter-fs-OST0001_UUID", None, None, None, 0),
+    ("LustreError: 358:0:(ldlm_lockd.c:251:expired_lock_main()) ### lock callback timer expired "
+     f"after 0s: evicting client at {NID}  ns: filter-fs-OST0001_UUID", None, None, None, 0),
+    (f"LustreError: MGS: A client on nid {NID} was evicted due to a lock blocking callback time out"
+     ": rc -107", None, None, None, 0),
     ("Lustre: fs-OST0001: Recovery over after 0:02, of 2 clients 2 recovered and 0 were evicted.",
      None, None, None, 0),
     ("Lustre: fs-OST0001: Denying connection for new client, (0 recovered, 2 in progress, and 0 "

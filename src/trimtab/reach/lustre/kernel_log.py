@@ -43,9 +43,10 @@ _FAMILIES: Final = tuple(
     for family, pattern in (
         (
             MessageFamily.LOCK_TIMEOUT,
-            rf"lock callback timer expired after .{{1,12}}: evicting client at {_CLIENT} +ns: "
-            rf"[a-z]{{1,12}}-{_TARGET}_UUID",
+            rf"lock callback timer expired after (?!0s).{{1,12}}: evicting client at {_CLIENT} "
+            rf"+ns: [a-z]{{1,12}}-{_TARGET}_UUID",
         ),
+        # A client that refuses to give back a lock has this message, then the one above after 0 s.
         (
             MessageFamily.LOCK_TIMEOUT,
             rf"{_BY}A client on nid {_CLIENT} was evicted due to a lock",
