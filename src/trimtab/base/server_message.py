@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from trimtab.base.error import Message
 from trimtab.base.event import Event, EventKind, identifier_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class MessageFamily(StrEnum):
-    """What a message says; its value begins the event's text.
+    """What a message says; its value is in the text of stored events, so it stays.
 
     The first four evict a client: each eviction has exactly one of them in its server's log.
     """
@@ -43,6 +44,11 @@ class MessageFamily(StrEnum):
     SLOW_REQUEST = "slow request"
     THREAD_INACTIVE = "service thread hung"
     NETWORK_TIMEOUT = "LNet connection timed out"
+
+    @property
+    def code(self) -> str:
+        """A stable word for it: ``lock-timeout``."""
+        return self.name.lower().replace("_", "-")
 
 
 EVICTIONS: Final = (
@@ -111,7 +117,7 @@ class MessageHour:
     """
 
     at: datetime
-    what: str
+    what: Message
     count: int
     targets: tuple[str, ...]
     hosts: tuple[str, ...]
@@ -128,7 +134,7 @@ def by_hour(events: Iterable[Event]) -> tuple[MessageHour, ...]:
     return tuple(
         MessageHour(
             at=of[0].at,
-            what=family.value,
+            what=Message(family.code, family.value),
             count=sum(message.count for message in of),
             targets=tuple(sorted({message.target for message in of if message.target})),
             hosts=tuple(sorted({message.host for message in of})),

@@ -71,6 +71,8 @@ def test_what_begins_with_the_bad_hours_supports(
     assert piece.targets == (OSTS[3],)
     assert f"{family}, 90 times ({OSTS[3]})" in piece.what
     assert "none in the good hours [kernel log of oss1]" in piece.what
+    [alone] = _evidence(id_, replace(_with(_said(family, at, 90, OSTS[3], NID)), good=()))
+    assert alone.found is Found.NEUTRAL
     # As often in every hour: usual here.
     hours = (GOOD.to - GOOD.from_) // HOUR
     often = [_said(family, GOOD.from_ + HOUR * n, 90, OSTS[3], NID) for n in range(hours)]

@@ -95,7 +95,7 @@ def _more_often(
 ) -> tuple[Evidence, ...]:
     """Return whether kernel logs have such messages more often than in good hours.
 
-    Nothing if they have none at all in either: most sites' logs are not read.
+    Nothing if they have none in the bad hours: most sites' logs are not read.
 
     Parameters
     ----------
@@ -114,10 +114,10 @@ def _more_often(
     hours = _hours(context.bad) + onset_within(context) / timedelta(hours=1)
     usual = (before + 0.5) / max(1.0, _hours(context.good))
     ratio = counts.total() / max(1.0, hours) / usual
-    weight = min(most, most * math.log10(ratio)) if ratio >= _MORE_OFTEN else 0.0
     abouts = _abouts(bad, alone)
-    if alone and (not abouts or max(abouts.values()) < _ALMOST_ALL * sum(abouts.values())):
-        weight = 0.0
+    of_many = max(abouts.values(), default=0) < _ALMOST_ALL * max(1, abouts.total())
+    counts_for = context.good and ratio >= _MORE_OFTEN and not (alone and of_many)
+    weight = min(most, most * math.log10(ratio)) if counts_for else 0.0
     targets = sorted({message.target for message in bad if message.target})
     return (
         sign.weighed(
