@@ -24,7 +24,13 @@ from trimtab.base.server_message import (
     message_of,
 )
 from trimtab.base.snapshot import Snapshot, Target, TargetSnapshot
-from trimtab.reach.lustre.kernel_log import COUNTED, KernelMessage, by_minute, parse_kernel_log
+from trimtab.reach.lustre.kernel_log import (
+    COUNTED,
+    KernelMessage,
+    by_minute,
+    counts,
+    parse_kernel_log,
+)
 
 AT = datetime(2026, 11, 30, 12, tzinfo=UTC)
 NID = "10.0.0.9@tcp"
@@ -139,17 +145,16 @@ def test_every_family(
 
 def test_what_a_stopped_ost_leaves_in_the_log() -> None:
     log = parse_kernel_log(recorded("ost_down/18_dmesg"))
-    counts = Counter[MessageFamily]()
+    totals = Counter[MessageFamily]()
     for message in log.messages:
-        counts[message.family] += message.count
+        totals[message.family] += message.count
     # One recovery evicted two; the three skipped before it are recoveries that evicted nobody.
-    assert counts == {
+    assert totals == {
         MessageFamily.EVICTED_BY: 5,
         MessageFamily.NOT_RECOVERED: 2,
         MessageFamily.CONNECTION_LOST: 1 + 2,
     }
-    assert log.counted("evictions_total", "scratch-OST0001") == 2
-    assert log.counted("evictions_total", "scratch-OST0000") == 0
+    assert counts([log, log]) == {("evictions_total", "scratch-OST0001"): 4}
     # Messages that were only counted may be about any target.
     assert {message.target for message in log.messages} == {"scratch-OST0001", None}
 
@@ -265,11 +270,11 @@ def test_a_snapshot_brings_counts_of_targets_and_messages_with_their_times() -> 
     )
     fake.pass_time(600)
     snapshot = driver_of(fake).snapshot(AT)
-    counts = [
+    counted = [
         tuple(present(snapshot.of(target)).value(name) for name in COUNTED)
         for target in ("OST0001", "OST0000")
     ]
-    assert counts == [(1, 1, 0, 1), (0, 0, 0, 0)]
+    assert counted == [(1, 1, 0, 1), (0, 0, 0, 0)]
     rows = {(row.host, row.family, row.target): row for row in snapshot.messages}
     evicted = rows["oss1", MessageFamily.UNHEARD, "OST0001"]
     assert (evicted.count, evicted.clients) == (1, (NID,))

@@ -7,7 +7,8 @@ and ``ksocklnd`` modules). Versions before 2.16 print a number before some of th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -152,14 +153,6 @@ class KernelLog:
     read_only: tuple[str, ...]
     messages: tuple[KernelMessage, ...] = ()
 
-    def counted(self, name: str, target: str) -> int:
-        """Return a count of `COUNTED` of a target as printed (``fs-OST0003``)."""
-        return sum(
-            message.count
-            for message in self.messages
-            if message.family in COUNTED[name] and message.target == target
-        )
-
 
 def parse_kernel_log(text: str) -> KernelLog:
     """Parse the output of ``dmesg``, complete or filtered.
@@ -199,6 +192,18 @@ def parse_kernel_log(text: str) -> KernelLog:
         read_only=tuple(read_only),
         messages=tuple(messages),
     )
+
+
+def counts(logs: Iterable[KernelLog]) -> Mapping[tuple[str, str | None], int]:
+    """Return each name of `COUNTED` and target as printed to its count in some logs."""
+    named = {
+        family: [name for name in COUNTED if family in COUNTED[name]] for family in MessageFamily
+    }
+    totals = Counter[tuple[str, str | None]]()
+    for message in (message for log in logs for message in log.messages):
+        for name in named[message.family]:
+            totals[name, message.target] += message.count
+    return totals
 
 
 def _since_boot(line: str) -> float | None:

@@ -242,12 +242,10 @@ def _messages(view: View, target: str, server: ServerView | None) -> Iterator[Re
     if server is None:
         yield from _nothing(why_not_served(view, target), COUNTED)
         return
-    machines = (*view.servers.values(), *view.clients.values())
-    logs = [log for each in machines if not isinstance(log := each.kernel_log, NotAvailable)]
-    printed = f"{view.file_system}-{target}"
+    source = f"messages in {len(view.kernel_logs)} kernel logs"
     for name in COUNTED:
-        count = sum(log.counted(name, printed) for log in logs)
-        yield _of_log(name, count, server, f"messages in {len(logs)} kernel logs")
+        count = view.logged.get((name, f"{view.file_system}-{target}"), 0)
+        yield _of_log(name, count, server, source)
 
 
 def server_messages(server: ServerView, at: datetime) -> tuple[ServerMessage, ...]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from trimtab.base.error import Message
 from trimtab.base.filesystem import Mount, lustre_name, parse_mountinfo
 from trimtab.base.snapshot import CONNECTED, INACTIVE, NotAvailable
-from trimtab.reach.lustre.kernel_log import KernelLog, parse_kernel_log
+from trimtab.reach.lustre.kernel_log import KernelLog, counts, parse_kernel_log
 from trimtab.reach.lustre.lustre_target import (
     LfsDfLine,
     LustreDevice,
@@ -300,6 +300,18 @@ class View:
     def links_to(self, target: str) -> tuple[Link, ...]:
         """Return every connection to a target."""
         return self._links.get(target, ())
+
+    @cached_property
+    def kernel_logs(self) -> tuple[KernelLog, ...]:
+        """The kernel logs that were read, of servers and other clients."""
+        machines = (*self.servers.values(), *self.clients.values())
+        logs = (machine.kernel_log for machine in machines)
+        return tuple(log for log in logs if not isinstance(log, NotAvailable))
+
+    @cached_property
+    def logged(self) -> Mapping[tuple[str, str | None], int]:
+        """What they count; see `trimtab.reach.lustre.kernel_log.counts`."""
+        return counts(self.kernel_logs)
 
     @cached_property
     def server_of_nid(self) -> dict[str, str]:
