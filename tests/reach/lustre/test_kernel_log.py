@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -32,6 +33,7 @@ from trimtab.reach.lustre.kernel_log import (
     parse_kernel_log,
 )
 
+REFUSED = Path(__file__).parents[2] / "fixtures/lustre/2.17.0/kernel-log-lock-refused.out"
 AT = datetime(2026, 11, 30, 12, tzinfo=UTC)
 NID = "10.0.0.9@tcp"
 UUID = "28c31e48-2a9d-465a-9204-dc01a94a9804"
@@ -157,6 +159,26 @@ def test_what_a_stopped_ost_leaves_in_the_log() -> None:
     assert counts([log, log]) == {("evictions_total", "scratch-OST0001"): 4}
     # Messages that were only counted may be about any target.
     assert {message.target for message in log.messages} == {"scratch-OST0001", None}
+
+
+def test_what_a_target_that_came_back_leaves_in_the_log() -> None:
+    log = parse_kernel_log(recorded("readonly_target/dmesg_full"))
+    said = {(message.family, message.target, message.client) for message in log.messages}
+    assert said == {
+        (MessageFamily.EVICTED_BY, "scratch-OST0003", None),
+        (MessageFamily.CONNECTION_LOST, "scratch-OST0003", None),
+        (MessageFamily.RECONNECTING, "scratch-OST0003", "0@lo"),
+    }
+
+
+def test_a_lock_that_was_refused_evicts_once() -> None:
+    """The MGS prints three lines for it, as any target does; it is no target of the site."""
+    text = REFUSED.read_text()
+    assert parse_kernel_log(text).messages == ()
+    of_target = text.replace("ns: MGS", "ns: filter-scratch-OST0001_UUID")
+    of_target = of_target.replace("Error: MGS:", "Error: scratch-OST0001:")
+    [message] = parse_kernel_log(of_target).messages
+    assert (message.family, message.client) == (MessageFamily.LOCK_TIMEOUT, "192.0.2.12@tcp")
 
 
 def test_skipped_messages_count_where_the_log_has_the_message_that_they_are_like() -> None:
