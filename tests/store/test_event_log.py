@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from tests.support.command import trimtab
 
 from trimtab.base.error import UsageError
 from trimtab.base.event import MADE, Event, EventKind, new_identifier
+from trimtab.base.server_message import KERNEL_LOG, MessageFamily, ServerMessage
+from trimtab.base.snapshot import Snapshot, Target, TargetSnapshot
 from trimtab.site.place import add_event
 from trimtab.store.store import Store
 
@@ -102,3 +105,23 @@ def test_the_command_keeps_and_lists(store: Store) -> None:
     assert wrong.code == 2
     made = trimtab("event", "add", "scratch", "x", "--kind", "maintenance", store=place)
     assert made.code == 2, "a text field would silence alerts"
+
+
+def test_messages_of_a_snapshot_are_kept_with_it_once_and_apart_from_the_log_book(
+    store: Store,
+) -> None:
+    written = add_event(store, "scratch", kind="note", detail="quiet", now=NOW)
+    message = ServerMessage(
+        NOW - timedelta(minutes=9), "oss1", MessageFamily.UNHEARD, 3, None, (), ("boot", 7)
+    )
+    seen = TargetSnapshot(Target("OST0003", "ost", "oss1"), ())
+    for minutes in (0, 5):
+        at = NOW + timedelta(minutes=minutes)
+        # The clock of the server stepped meanwhile; the ring is the same.
+        stepped = replace(message, at=message.at + timedelta(seconds=minutes))
+        store.add_snapshot("scratch", Snapshot(at, "lustre", True, (seen,), (), (stepped,)))
+    assert store.events(site="scratch") == (written,)
+    kept, _ = store.events(site="scratch", made=True)
+    assert store.events(kinds=[EventKind.SERVER_MESSAGE]) == (kept,)
+    assert (kept.at, kept.targets, kept.source) == (message.at, ("OST0003",), KERNEL_LOG)
+    assert kept.detail == "3 x silent client evicted, kernel log of oss1"

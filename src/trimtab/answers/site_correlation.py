@@ -26,7 +26,7 @@ STRETCH: Final = timedelta(days=90)
 TOLERANCE: Final = timedelta(minutes=45)
 """Maximum distance of a snapshot from its run; further away it describes another hour."""
 _AT_ONCE: Final = 168
-_FLAGS: Final = ("create_enabled", "degraded", "read_only", "failover_active")
+_FLAGS: Final = ("create_enabled", "degraded", "read_only", "failover_active", "pool_autotrim")
 _NOT_HELD: Final = ("capacity_bytes", "inodes_total", "drive_percentage_used")
 """Left out because fullness and free inodes show the same, or because they only ever grow."""
 

@@ -29,6 +29,8 @@ class EventKind(StrEnum):
     TARGET_OPENED = "target-opened"
     CAPACITY_ADDED = "capacity-added"
     LAUNCH_FAILURE = "launch-failure"
+    SERVER_MESSAGE = "server-message"
+    """What the kernel log of a server or client says: an eviction, a lost connection ..."""
     NOTE = "note"
     MAINTENANCE = "maintenance"
     """A planned window, `trimtab.base.maintenance_window`."""

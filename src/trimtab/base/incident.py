@@ -10,6 +10,7 @@ from typing import Final
 from trimtab.base.encode import shape
 from trimtab.base.error import Message
 from trimtab.base.series import ChangeStatus, LevelNow, SeriesKey
+from trimtab.base.server_message import MessageHour
 from trimtab.base.verdict import Interval
 
 NAMED: Final = 0.9
@@ -440,6 +441,8 @@ class Explanation:
         examine.
     instruments
         Probes and surveys with their detection limits.
+    messages
+        What kernel logs say from a day before it on, by hour.
     """
 
     incident: Incident
@@ -451,6 +454,7 @@ class Explanation:
     deciding: Message
     instruments: tuple[Instrument, ...] = ()
     notes: tuple[Message, ...] = ()
+    messages: tuple[MessageHour, ...] = ()
 
     @property
     def likeliest(self) -> Assessment | None:

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from trimtab.base.error import Message
+from trimtab.base.server_message import ServerMessage
 
 TELEMETRY_UNITS: Final[dict[str, str | None]] = {
     "capacity_bytes": "B",
@@ -54,6 +55,13 @@ TELEMETRY_UNITS: Final[dict[str, str | None]] = {
     "drive_host_written_bytes_total": "B",
     "drive_media_written_bytes_total": "B",
     "checksum_errors_total": "errors",
+    "evictions_total": "evictions",
+    "reconnections_total": "reconnections",
+    "lock_timeouts_total": "timeouts",
+    "slow_requests_total": "requests",
+    "pool_fragmentation_fraction": "1",
+    "pool_capacity_fraction": "1",
+    "pool_autotrim": None,
 }
 """Every telemetry name with its unit; ``None`` marks states, names and times."""
 
@@ -273,6 +281,8 @@ class Snapshot:
         False when a target or server did not answer.
     hosts
         The machines that were queried; empty for drivers that know no others.
+    messages
+        What their kernel logs say; the store keeps them as events, not with the snapshot.
     """
 
     at: datetime
@@ -280,6 +290,7 @@ class Snapshot:
     complete: bool
     targets: tuple[TargetSnapshot, ...]
     hosts: tuple[HostSnapshot, ...] = ()
+    messages: tuple[ServerMessage, ...] = ()
 
     def of(self, target: str) -> TargetSnapshot | None:
         """Return the snapshot of the target with that name."""

@@ -188,6 +188,8 @@ class Context:
         Snapshots within ``bad`` and ``good``.
     events
         Log book from two weeks before ``bad``, and the last trim before it.
+    messages
+        What kernel logs say, from two weeks before ``bad``: as events, apart from the log book.
     log_entries
         Number of log book entries of the whole record up to the end of the incident; ``None``:
         those in ``events``.
@@ -211,6 +213,7 @@ class Context:
     surveys: pl.DataFrame
     runs: tuple[RunFact, ...] = ()
     events: tuple[Event, ...] = ()
+    messages: tuple[Event, ...] = ()
     limits: SiteLimits = field(default_factory=SiteLimits)
     hardware: Hardware = field(default_factory=Hardware)
     home: Mapping[str, str] = field(default_factory=dict)

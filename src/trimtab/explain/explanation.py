@@ -35,6 +35,7 @@ from trimtab.base.incident import (
     Shape,
 )
 from trimtab.base.run import RunStatus
+from trimtab.base.server_message import by_hour
 from trimtab.explain.breadth import breadth, surveys_within
 from trimtab.explain.causes import TABLE
 from trimtab.explain.causes.setting_path import passed_by
@@ -336,6 +337,11 @@ def _survey(metric: str, limit: float | None, saw: bool, reason: Message) -> Ins
 
 Gathered = tuple[Cause, tuple[Evidence, ...]]
 
+_MESSAGES_BEFORE: Final = timedelta(days=1)
+_MESSAGES_AFTER: Final = timedelta(hours=1)
+_MESSAGES_MOST: Final = 100
+"""Hours and families of messages that an explanation lists, from the first on."""
+
 
 def explain(
     context: Context,
@@ -364,7 +370,11 @@ def explain(
         has_site_file=context.has_site_file,
         has_servers=bool(context.home),
     )
-    return replace(explanation, instruments=instruments(context))
+    incident, now = context.incident, context.now
+    begin, end = incident.at - _MESSAGES_BEFORE, (incident.until or now) + _MESSAGES_AFTER
+    near = [event for event in context.messages if begin <= event.at <= min(now, end)]
+    messages = by_hour(near)[:_MESSAGES_MOST]
+    return replace(explanation, instruments=instruments(context), messages=messages)
 
 
 def gather(

@@ -21,6 +21,7 @@ from trimtab.base.incident import (
     Shape,
     SpeedAt,
 )
+from trimtab.base.server_message import MessageHour
 from trimtab.base.text import joined_sentences, key_label, minute_text
 from trimtab.base.units import (
     enumerated,
@@ -178,6 +179,7 @@ def incident_sections(
         ("cleared", _evidence_table(explanation.cleared)),
         ("not assessed", _evidence_table(explanation.not_assessed)),
         (_STANDING, _evidence_table(explanation.standing)),
+        ("kernel logs", _messages_table(explanation.messages)),
         ("probes and surveys", _instruments_table(explanation.instruments)),
     )
     folds = tuple((name, made) for name, made in tables if made is not None)
@@ -256,6 +258,24 @@ def _evidence_table(causes: Sequence[Assessment]) -> Table | None:
             row("" if place else f"{cause.title} ({format_percent(cause.confidence)})", words)
             for cause in causes
             for place, words in enumerate(map(_evidence, cause.evidence))
+        ),
+    )
+
+
+def _messages_table(messages: Sequence[MessageHour]) -> Table | None:
+    """Return a row per hour and family of messages."""
+    return table(
+        ("from", "message", "times>", "of", "by", "kernel log of"),
+        (
+            row(
+                minute_text(each.at),
+                each.what,
+                f"{each.count}",
+                enumerated(each.targets),
+                enumerated(each.clients),
+                enumerated(each.hosts),
+            )
+            for each in messages
         ),
     )
 

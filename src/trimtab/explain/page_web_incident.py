@@ -13,6 +13,7 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from trimtab.base.event import Event, EventKind
+from trimtab.base.units import enumerated
 from trimtab.web.access import Identity, Operator
 from trimtab.web.api import ENTRY, PREFIX, WrittenEntry, answer, document, log_book, recorded
 from trimtab.web.desk import Desk, DeskOf
@@ -109,9 +110,19 @@ def _time_line(
         incident.at.timestamp() - 86400.0,
         (incident.until or incident.at).timestamp() + 3600,
     )
+    for logged in document.get("messages") or []:
+        at = datetime.fromisoformat(logged["at"])
+        rows.append((at, f"kernel log of {', '.join(logged['hosts'])}", _logged(logged)))
     near = [event for event in events if begin <= event.at.timestamp() <= end]
     rows += [(event.at, f"event: {event.kind.value}", event.detail) for event in near[:ROWS]]
     return sorted(rows, key=lambda entry: entry[0])
+
+
+def _logged(message: Mapping[str, Any]) -> str:
+    """Return a `MessageHour` of a document as text."""
+    of = f" ({enumerated(message['targets'])})" if message["targets"] else ""
+    by = f", by {enumerated(message['clients'])}" if message["clients"] else ""
+    return f"{message['what']}, {message['count']} times{of}{by}"
 
 
 @router.post("/s/{site:path}/incident/{identifier}/acknowledge")

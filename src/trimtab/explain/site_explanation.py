@@ -55,6 +55,8 @@ from trimtab.explain.weighing import Weighed, weigh
 _EVENTS_FROM: Final = timedelta(days=14)
 _EVENTS_TO: Final = timedelta(days=2)
 """Time after an incident: for a trim that resolved it, or the log entry of the repair."""
+_MESSAGES_MOST: Final = 2000
+"""Messages of kernel logs that an explanation looks at, the latest."""
 BEGINNING: Final = timedelta(days=2)
 """Length of the start and end of the record: a condition in both has no onset in it."""
 _STANDING_LEAST: Final = 0.3
@@ -390,6 +392,7 @@ def _context(
     available = sorted({*begun, *near})
     chosen = snapshot_times(stretches, available, known.record_from)
     times = sorted({*chosen, *around(available, ended)})
+    events = _events(incident, known)
     return Context(
         incident=incident,
         bad=stretches.bad,
@@ -399,7 +402,10 @@ def _context(
         telemetry=source.frames(times),
         surveys=known.surveys[rows_between(known.surveys, first, last)].filter(holds(windows)),
         runs=tuple(run for run in known.runs_between(first, last) if stretches.holds(run.at)),
-        events=_events(incident, known),
+        events=tuple(event for event in events if event.kind is not EventKind.SERVER_MESSAGE),
+        messages=tuple(event for event in events if event.kind is EventKind.SERVER_MESSAGE)[
+            -_MESSAGES_MOST:
+        ],
         limits=known.limits,
         hardware=known.hardware,
         home=known.home,

@@ -375,7 +375,7 @@ _ADVICE: Final = {
     ),
     "file-system-errors": _Advice(
         "The underlying file system found itself damaged.",
-        "Unmount it in a maintenance window and run e2fsck.",
+        "Unmount it in maintenance, run e2fsck; on ZFS restore what zpool status -v names.",
     ),
     "degraded": _Advice(
         "Reads and writes are slower while the array rebuilds, and one more failure may lose data. "

@@ -179,7 +179,7 @@ def _rests_on(context: Context, times: tuple[datetime, ...]) -> tuple[object, ..
     return (
         *(context.incident, context.record_from),
         *(_placed(window) for window in (*context.bad, *context.good)),
-        *(context.runs, context.events, context.log_entries, context.profiles),
+        *(context.runs, context.events, context.messages, context.log_entries, context.profiles),
         *(context.limits, context.hardware, sorted(context.home.items())),
         context.has_site_file,
         *(frame.write_csv() for frame in (context.surveys, context.jobs)),

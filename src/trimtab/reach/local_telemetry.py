@@ -270,6 +270,8 @@ SPACE: Final = {
 }
 """Readings of space, with the figure of `StatvfsSpace` for each."""
 _NO_PARALLEL: Final = "only targets of a parallel file system have this"
+_NO_CLIENTS: Final = "a local file system has no clients"
+_NO_POOL: Final = "pools of ZFS are queried beneath targets of Lustre only"
 _ELSEWHERE: Final = {
     "create_enabled": _NO_PARALLEL,
     "failover_active": _NO_PARALLEL,
@@ -281,6 +283,13 @@ _ELSEWHERE: Final = {
     "metadata_operations_total": "the kernel does not count them for a local file system",
     "concurrent_jobs": "no scheduler was queried",
     "checksum_errors_total": "this file system does not count data checksum errors",
+    "evictions_total": _NO_CLIENTS,
+    "reconnections_total": _NO_CLIENTS,
+    "lock_timeouts_total": _NO_CLIENTS,
+    "slow_requests_total": _NO_CLIENTS,
+    "pool_fragmentation_fraction": _NO_POOL,
+    "pool_capacity_fraction": _NO_POOL,
+    "pool_autotrim": _NO_POOL,
 }
 """Readings that a local file system never has, and why."""
 
@@ -353,7 +362,7 @@ def _state(
     hostname = "/proc/sys/kernel/hostname"
     yield Reading.of("server", host.read_text(hostname), hostname)
     yield Reading.of("server_cpu_fraction", cpu_fraction, "/proc/stat")
-    yield Reading.of("server_uptime_s", _uptime_s(host), _UPTIME)
+    yield Reading.of("server_uptime_s", uptime_s(host), _UPTIME)
     if state.ext4 is not None:
         path = f"{state.ext4.settings}/errors_count"
         yield Reading.of("errors_total", host.read_number(path), path)
@@ -376,7 +385,8 @@ def _state(
         yield Reading.of("degraded", value, path, label=array.name)
 
 
-def _uptime_s(host: Host) -> float | NotAvailable:
+def uptime_s(host: Host) -> float | NotAvailable:
+    """Return the seconds since a machine's boot."""
     text = host.read_text(_UPTIME)
     if isinstance(text, NotAvailable):
         return text

@@ -20,13 +20,15 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, Row, Select, delete, func, select
 
 from trimtab.base.error import UnreadableError, storable
-from trimtab.base.event import new_identifier
+from trimtab.base.event import Event, new_identifier
+from trimtab.base.server_message import message_events
 from trimtab.base.snapshot import ROUNDED, Snapshot
 from trimtab.store import checksum, schema
 from trimtab.store.connection import (
     AT_ONCE,
     Connections,
     between,
+    event_row,
     insert_unless_there,
     of_site,
     row_of,
@@ -62,6 +64,8 @@ class Changes:
         As in `Snapshot`.
     base, batch
         Its base, and the result of `Base.changes`.
+    events
+        What its kernel logs say; stored with it.
     """
 
     id: str
@@ -70,6 +74,7 @@ class Changes:
     complete: bool
     base: Base
     batch: bytes
+    events: tuple[Event, ...] = ()
 
 
 class SnapshotRecords(Connections):
@@ -114,9 +119,8 @@ class SnapshotRecords(Connections):
                 base = Base.of(frame)
                 bases = [base, *bases[: _TRIED - 1]]
             row = row_of(snapshot, schema.snapshot)
-            changes.append(
-                Changes(id=identifier, base=base, batch=base.changes(Values.of(frame)), **row)
-            )
+            batch, events = base.changes(Values.of(frame)), tuple(message_events(site, snapshot))
+            changes.append(Changes(id=identifier, base=base, batch=batch, events=events, **row))
         return changes
 
     def snapshot(self, identifier: str) -> Snapshot | None:
@@ -224,7 +228,7 @@ def base_of(row: Row[Any], bases: Mapping[int, Base]) -> Base:
 
 
 def insert_snapshots(connection: Connection, site: str, changes: Sequence[Changes]) -> None:
-    """Insert snapshots of a site with their bases, except those whose id exists already."""
+    """Insert snapshots of a site with bases and events, except what is stored already."""
     site_row, numbers = site_number(connection, site), dict[str, int]()
     for change in changes:
         digest = change.base.digest
@@ -232,6 +236,9 @@ def insert_snapshots(connection: Connection, site: str, changes: Sequence[Change
             numbers[digest] = _base_number(connection, site_row, change.base)
         row = row_of(change, schema.snapshot, site=site_row, base=numbers[digest])
         connection.execute(insert_unless_there(connection, schema.snapshot, **row))
+        for event in change.events:
+            values = event_row(event, site_row)
+            connection.execute(insert_unless_there(connection, schema.event, **values))
 
 
 def remove_unused_bases(connection: Connection, site: int) -> None:

@@ -350,6 +350,7 @@ def ost_columns(whole: SimulatedState, layout: SiteLayout) -> Columns:
         ("network_errors_total", None): np.full(count, NETWORK_ERRORS),
         ("checksum_errors_total", None): [None] * count,
     }
+    columns |= {(name, None): [None] * count for name in (*_MESSAGES, *_POOL)}
     serving = carriers(state.failover_active, layout.per_server)
     servers = layout.osses
     columns["server", None] = [servers[number] for number in serving.tolist()]
@@ -357,6 +358,13 @@ def ost_columns(whole: SimulatedState, layout: SiteLayout) -> Columns:
     return columns
 
 
+_MESSAGES: Final = (
+    "evictions_total",
+    "reconnections_total",
+    "lock_timeouts_total",
+    "slow_requests_total",
+)
+_POOL: Final = ("pool_fragmentation_fraction", "pool_capacity_fraction", "pool_autotrim")
 REASONS: Final[Mapping[str, str]] = {
     "server_uptime_s": "simulated servers do not restart",
     "session_bytes_written_total": "mounts are not simulated",
@@ -366,6 +374,8 @@ REASONS: Final[Mapping[str, str]] = {
     "metadata_operations_total": "OSTs serve no metadata operations",
     "concurrent_jobs": "no scheduler was queried",
     "checksum_errors_total": "they are counted for the server, not for its targets",
+    **dict.fromkeys(_MESSAGES, "kernel logs are not simulated"),
+    **dict.fromkeys(_POOL, "simulated targets are ldiskfs, which has no pool"),
 }
 """Why a reading of an OST has no value."""
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from trimtab.base.action import Action, Outcome
 from trimtab.base.error import TrimtabError
-from trimtab.base.event import Event
+from trimtab.base.event import Event, EventKind
 from trimtab.base.finding import Alert, Phase, Severity
 from trimtab.base.incident import GOING_ON
+from trimtab.base.server_message import EVICTIONS, KERNEL_LOG, message_of
 from trimtab.base.site import Site
 from trimtab.explain.status import PurgeTrouble, Trouble
 from trimtab.explain.trouble import host_troubles, is_loss_confirmed, target_troubles
@@ -89,6 +90,7 @@ STATES: Final = (
     StateAlert("target-over-limit", "over-limit", _WARNING, "over the fullness limit"),
     StateAlert("target-inodes", "inodes", _WARNING, "almost out of inodes"),
     StateAlert("target-media-errors", "media-errors", _WARNING, "with media errors"),
+    StateAlert("clients-evicted", "clients-evicted", _WARNING, "that evict clients"),
 )
 """States that raise alerts.
 
@@ -302,6 +304,11 @@ class AlertView:
 RECENT: Final = timedelta(days=30)
 """Incidents that ended longer ago are ignored: their end was reported then."""
 _DAY: Final = timedelta(days=1)
+_HOUR: Final = timedelta(hours=1)
+EVICTIONS_MANY: Final = 8
+"""Clients evicted from a target in an hour: one node that died is evicted by all its targets, once
+each."""
+_NONE: Final[Mapping[str, int]] = {}
 _FAILED: Final = (Outcome.REFUSED, Outcome.NOT_STORED, Outcome.FAILED, Outcome.UNKNOWN)
 
 
@@ -311,12 +318,18 @@ class SnapshotViews:
     def __init__(self) -> None:
         self._made: list[tuple[Snapshot, SnapshotView]] = []
 
-    def of(self, site: Site, snapshots: Iterable[Snapshot]) -> tuple[SnapshotView, ...]:
-        """Return the view of each snapshot."""
+    def of(
+        self, site: Site, snapshots: Iterable[Snapshot], store: Store
+    ) -> tuple[SnapshotView, ...]:
+        """Return the view of each snapshot, with the messages of the hour before it."""
         # A snapshot that is read twice is the same object in memory (`SnapshotRecords`).
         known = {id(snapshot): view for snapshot, view in self._made}
         self._made = [
-            (snapshot, known.get(id(snapshot)) or snapshot_view(site, snapshot))
+            (
+                snapshot,
+                known.get(id(snapshot))
+                or snapshot_view(site, snapshot, _evicted(store, site.name, snapshot.at)),
+            )
             for snapshot in snapshots
         ]
         return tuple(view for _, view in self._made)
@@ -341,7 +354,7 @@ def observe(
         reopen=site.limits.reopen,
         judged_at=None if judged is None else judged.at,
         incidents=tuple(incidents.values()),
-        snapshots=(views or SnapshotViews()).of(site, store.snapshots(site.name, limit=2)),
+        snapshots=(views or SnapshotViews()).of(site, store.snapshots(site.name, limit=2), store),
         actions=_failed(store.actions(site.name, since=now - _DAY)),
         purging=purging_of(store, site.name, now),
         forged=_forged(store.events(site=site.name, since=now - RECENT)),
@@ -349,12 +362,20 @@ def observe(
     )
 
 
-def snapshot_view(site: Site, snapshot: Snapshot) -> SnapshotView:
-    """Return the problems of a snapshot, by target and machine."""
+def snapshot_view(
+    site: Site, snapshot: Snapshot, evicted: Mapping[str, int] = _NONE
+) -> SnapshotView:
+    """Return the problems of a snapshot, by target and machine.
+
+    Parameters
+    ----------
+    evicted
+        Target to the number of clients that its server evicted in the hour before.
+    """
     places = {
         seen.target.name: PlaceView(
             seen.target.name,
-            target_troubles(seen, site.limits),
+            (*target_troubles(seen, site.limits), *_evicting(evicted.get(seen.target.name, 0))),
             seen.fullness(),
             _bad_checksums(seen.readings),
             frozenset({"lost"}) if is_loss_confirmed(seen, snapshot) else frozenset(),
@@ -369,6 +390,24 @@ def snapshot_view(site: Site, snapshot: Snapshot) -> SnapshotView:
         if host.name not in places
     }
     return SnapshotView(snapshot.at, snapshot.complete, places)
+
+
+def _evicted(store: Store, site: str, at: datetime) -> Mapping[str, int]:
+    """Return target to the number of clients that it lost in the hour before a snapshot."""
+    kinds = (EventKind.SERVER_MESSAGE,)
+    events = store.events(site=site, since=at - _HOUR, until=at, kinds=kinds)
+    counts = Counter[str]()
+    for event in events:
+        message = message_of(event)
+        if message is not None and message.family in EVICTIONS and message.target is not None:
+            counts[message.target] += message.count
+    return counts
+
+
+def _evicting(count: int) -> Iterable[Trouble]:
+    if count >= EVICTIONS_MANY:
+        text = f"{count} clients evicted within an hour"
+        yield Trouble("clients-evicted", Severity.WARNING, text, KERNEL_LOG)
 
 
 def _bad_checksums(readings: Iterable[Reading]) -> float | None:

@@ -71,6 +71,11 @@ _READINGS: Final[Mapping[str, tuple[str, Kind, str]]] = {
     "drive_media_written_bytes_total": (
         "drive_media_written_bytes", "counter", "Bytes that the drives wrote to flash.",
     ),
+    # A ring forgets: as counters they would seem to begin anew each time.
+    "evictions_total": ("evictions", "gauge", "Clients evicted that kernel logs still name."),
+    "reconnections_total": ("reconnections", "gauge", "Clients that came back, in the same logs."),
+    "lock_timeouts_total": ("lock_timeouts", "gauge", "Clients evicted for a lock, in them."),
+    "slow_requests_total": ("slow_requests", "gauge", "Requests that timed out, in them."),
 }  # fmt: skip
 """Telemetry of a target to its metric: the end of the name, the kind, and the help.
 

@@ -12,6 +12,7 @@ from tests.reach.lustre.cuts import ADVERSARIES, cuts, whole_lines
 from tests.support.each import for_each
 from tests.support.narrow import present
 
+from trimtab.reach.lustre.kernel_log import parse_kernel_log
 from trimtab.reach.lustre.lustre_target import (
     Import,
     LustreDevice,
@@ -22,7 +23,6 @@ from trimtab.reach.lustre.lustre_target import (
     spelt,
     target_of,
 )
-from trimtab.reach.lustre.lustre_view import parse_kernel_log
 from trimtab.reach.lustre.parameter import (
     Bucket,
     Counter,

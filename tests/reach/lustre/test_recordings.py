@@ -9,6 +9,7 @@ from tests.reach.hosts import real_data, recorded, text_of
 from tests.reach.lustre.cuts import cuts, whole_lines
 from tests.support.narrow import present
 
+from trimtab.reach.lustre.kernel_log import parse_kernel_log
 from trimtab.reach.lustre.lustre_target import (
     Import,
     LfsDf,
@@ -17,7 +18,6 @@ from trimtab.reach.lustre.lustre_target import (
     parse_lfs_df,
     parse_name,
 )
-from trimtab.reach.lustre.lustre_view import parse_kernel_log
 from trimtab.reach.lustre.parameter import (
     Bucket,
     Counter,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -17,11 +18,12 @@ from trimtab.base.encode import dumps
 from trimtab.base.error import Message
 from trimtab.base.event import new_identifier
 from trimtab.base.incident import Assessment
+from trimtab.base.server_message import MessageFamily, ServerMessage
 from trimtab.base.snapshot import HostSnapshot, Reading, Snapshot, Target, TargetSnapshot
 from trimtab.store.kept import Judged
 from trimtab.store.store import Store
 from trimtab.watch import alert_table
-from trimtab.watch.alert_table import RECENT, SnapshotViews, observe
+from trimtab.watch.alert_table import EVICTIONS_MANY, RECENT, SnapshotViews, observe
 
 SITE = a_site()
 
@@ -82,6 +84,23 @@ def test_the_last_two_snapshots_have_their_problems_and_counts(store: Store) -> 
     assert newest.places["OST0000"].bad_checksums is None
     counts = (newest.places["oss1"].bad_checksums, earlier.places["oss1"].bad_checksums)
     assert counts == (7, 0)
+
+
+def test_a_target_that_evicts_many_clients_within_an_hour_is_a_trouble(store: Store) -> None:
+    target = TargetSnapshot(Target("OST0000", "ost", "oss1"), ())
+    for minute, count in ((0, EVICTIONS_MANY - 1), (30, 1), (90, 0)):
+        at = NOON + timedelta(minutes=minute)
+        evicted = ServerMessage(
+            at, "oss1", MessageFamily.LOCK_TIMEOUT, count, "OST0000", (), ("boot", minute)
+        )
+        # Neither a client that came back, nor messages that name no target, are evictions of it.
+        back = replace(evicted, family=MessageFamily.RECONNECTING, count=99)
+        unnamed = replace(evicted, target=None, count=99)
+        rows = (evicted, back, unnamed)
+        store.add_snapshot("scratch", Snapshot(at, "lustre", True, (target,), (), rows))
+        newest, *_ = observe(SITE, store, NOON).snapshots
+        troubles = [trouble.text for trouble in newest.places["OST0000"].troubles]
+        assert troubles == ([f"{EVICTIONS_MANY} clients evicted within an hour"] * (minute == 30))
 
 
 def test_actions_that_failed_within_a_day_are_counted_by_policy(store: Store) -> None:

@@ -1,8 +1,7 @@
 """`client-node`: runs with one client node are slow, or all runs are since the probe moved.
 
-A run ends with its last task, so one bad node delays the whole run. Nodes vary between runs, which
-gives a contrast without any other data. With many nodes, some are in the slow runs by chance: the
-figure is a mean over all nodes, so testing many of them convicts none.
+A run ends with its last task: one bad node delays it. Nodes vary between runs, which gives a
+contrast. Some of many are in slow runs by chance: the figure is a mean, so many convict none.
 
 A probe that is always on the same nodes gives no such contrast, but a move gives one in time::
 
@@ -33,6 +32,7 @@ from trimtab.explain.causes.evidence import UNSEEN, levels, of_incident, of_seri
 from trimtab.explain.causes.network import clients_against_servers
 from trimtab.explain.causes.node_speed import follows_nodes, mean_weight
 from trimtab.explain.causes.onset import down_before, length_of, onset_of
+from trimtab.explain.causes.server_message import client_logged
 from trimtab.explain.context import Cause, Context, RunFact, always_at, once
 from trimtab.explain.contrast import MOST, Sign
 from trimtab.explain.sight import View
@@ -106,7 +106,7 @@ def assess(context: Context) -> tuple[Evidence, ...]:
     return (
         by_node, following, earlier, moved, placed,
         _shape(context, has_moved=has_moved), _logged(context), _alone(context), _answered(context),
-        *([below] if below.found is Found.AGAINST else []),
+        *([below] if below.found is Found.AGAINST else []), *client_logged(context),
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from trimtab.base.error import code_of
 from trimtab.base.event import Event, EventKind
 from trimtab.base.incident import Against, Evidence, Found, Route, Shape
 from trimtab.base.run import METRIC_UNITS, RunStatus
+from trimtab.base.server_message import KERNEL_LOG
 from trimtab.base.units import enumerated, format_duration, format_percent
 from trimtab.explain.breadth import breadth
 from trimtab.explain.context import SETTINGS, SURVEYS, Context, RunFact, once
@@ -307,7 +308,7 @@ SLACK: Final = ONSET_LEAST
 """A condition that begins this close to the first bad run began with it."""
 _KEPT_FROM: Final = 4
 _PROGRAMS: Final = frozenset({
-    "act", "inventory", "journal", "kernel-log", "policy", "probe", "site-file", "slurm", "trimtab",
+    "act", "inventory", "journal", KERNEL_LOG, "policy", "probe", "site-file", "slurm", "trimtab",
     "twin", "watch",
 })  # fmt: skip
 LOG: Final = Sign("event-not-logged", Route.LOG, view=View.LOG)

@@ -26,6 +26,7 @@ from trimtab.explain.breadth import (
 from trimtab.explain.causes.evidence import UNSEEN, beyond_chance, named, says
 from trimtab.explain.causes.failed_runs import NO_CONNECTION, failed_with
 from trimtab.explain.causes.onset import onset_of
+from trimtab.explain.causes.server_message import connections_logged
 from trimtab.explain.context import Cause, Context, RunFact, always_at
 from trimtab.explain.contrast import NO_BAD_RUNS, Contrast, Sign, expected, in_time, presence
 from trimtab.explain.sight import View
@@ -95,6 +96,7 @@ def assess_network(context: Context) -> tuple[Evidence, ...]:
         failed_with(
             context, NO_CONNECTION, "a lost connection", code="runs-not-connected", most=_CONNECTION
         ),
+        *connections_logged(context),
     )
 
 

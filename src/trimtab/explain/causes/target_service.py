@@ -29,6 +29,7 @@ from trimtab.explain.causes.evidence import (
     with_names,
 )
 from trimtab.explain.causes.failed_runs import NO_CONNECTION, NO_DEVICE, failed_with
+from trimtab.explain.causes.server_message import recovery_logged, target_logged
 from trimtab.explain.causes.target_traffic import idle_while_busy
 from trimtab.explain.context import Cause, Context, always_at
 from trimtab.explain.contrast import Sign, between_targets, expected, presence
@@ -71,6 +72,7 @@ def assess_target_silent(context: Context) -> tuple[Evidence, ...]:
             context, NO_DEVICE, "errors of a device", code="runs-with-io-error", most=_DEVICE_ERRORS
         ),
         not_connected(context),
+        *target_logged(context),
     )
 
 
@@ -251,6 +253,7 @@ TARGET_SILENT: Final = Cause(
         "snapshot-missing",
         "errors-reported",
         "event-logged",
+        "target-logged",
     ),
     measurement=(
         "Write to every target by itself for a few seconds (trimtab survey SITE): the silent one "
@@ -293,13 +296,14 @@ def assess_failover(context: Context) -> tuple[Evidence, ...]:
             why, subject="servers with twice the targets", source=_AWAY.source
         )
         missing = (_AWAY.not_available(why), doubled, _SLOW.not_available(why))
-        return (*missing, log, not_connected(context))
+        return (*missing, log, not_connected(context), *recovery_logged(context))
     return (
         *in_place(context, away, _AWAY, targets_of(away), absent=-1.5),
         _doubled(serving),
         _slow_ones(context, serving, away),
         log,
         not_connected(context),
+        *recovery_logged(context),
     )
 
 

@@ -49,6 +49,7 @@ from trimtab.reach.lustre.lustre_telemetry import (
     ServerProcessors,
     client_snapshot,
     other_client,
+    server_messages,
     server_snapshot,
     target_snapshot,
 )
@@ -165,6 +166,8 @@ class LustreDriver:
             view = self.view()
             cpu = self._processors.busy(view)
             targets = tuple(target_snapshot(view, target, cpu) for target in view.targets)
+            machines = (*view.servers.values(), *view.clients.values())
+            messages = tuple(row for each in machines for row in server_messages(each, at))
             hosts = (
                 client_snapshot(view, platform.node(), self.path),
                 *(server_snapshot(server, cpu) for server in view.servers.values()),
@@ -176,7 +179,7 @@ class LustreDriver:
         complete = complete and all(target.target.server for target in targets)
         self._written.clear()
         self._now.clear()
-        self._last = Snapshot(at, self.name, complete, targets, hosts)
+        self._last = Snapshot(at, self.name, complete, targets, hosts, messages)
         return self._last
 
     def targets(self) -> tuple[Target, ...] | NotAvailable:
@@ -388,6 +391,8 @@ class LustreDriver:
         backing = backing_of(self._seen(), target)
         if isinstance(backing, NotAvailable):
             return backing
+        if backing.description.fs_type == "zfs":
+            return not_available("zfs", "ZFS chooses its groups itself: it has no such goal")
         names = [name for name in self.settings(target) if "/mb_last_group" in name]
         if not names:
             return not_available("not-supported", f"{target} has no mb_last_group")

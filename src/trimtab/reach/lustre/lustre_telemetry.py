@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Final
 
 from trimtab.base.filesystem import Mount, find_mount, lustre_name
+from trimtab.base.server_message import ServerMessage
 from trimtab.base.snapshot import (
     TELEMETRY_UNITS,
     HostSnapshot,
@@ -22,13 +24,15 @@ from trimtab.base.snapshot import (
     TargetSnapshot,
 )
 from trimtab.reach.host import Host, Processors
-from trimtab.reach.local_telemetry import SPACE, MountedState
+from trimtab.reach.local_telemetry import SPACE, MountedState, uptime_s
+from trimtab.reach.lustre.kernel_log import COUNTED, by_minute
 from trimtab.reach.lustre.lustre_setting import folded, target_settings
 from trimtab.reach.lustre.lustre_view import ServerView, View
 from trimtab.reach.lustre.parameter import Parameters, Stats, parse_lnet_stats, parse_stats
-from trimtab.reach.lustre.read_table import CLIENT_SETTINGS, COMMANDS
+from trimtab.reach.lustre.read_table import BOOT_ID, CLIENT_SETTINGS, COMMANDS
 from trimtab.reach.lustre.server_query import JOBS
 from trimtab.reach.lustre.target_state import lost, read_backing, state_readings, why_not_served
+from trimtab.reach.lustre.zfs_pool import pool_readings
 from trimtab.reach.path_description import mount_table
 
 Cpu = dict[str, float | NotAvailable]
@@ -36,6 +40,8 @@ Cpu = dict[str, float | NotAvailable]
 
 _SPACE: Final = ("capacity_bytes", "used_bytes", "available_bytes")
 _INODES: Final = ("inodes_total", "inodes_free")
+_POOL: Final = ("pool_fragmentation_fraction", "pool_capacity_fraction", "pool_autotrim")
+_UPTIME_MAXIMUM_S: Final = 1e9
 _NOT_COUNTED: Final = NotAvailable("the server's CPUs were not read")
 _NOT_METADATA: Final = frozenset({
     "statfs",
@@ -78,6 +84,8 @@ def target_snapshot(view: View, target: str, cpu: Cpu) -> TargetSnapshot:
         *state_readings(view, target, server, backing),
         *_traffic(view, target, server),
         *_machine(view, target, server),
+        *_messages(view, target, server),
+        *_pool(server, backing),
         _jobs(view),
     ]
     replaced = {reading.name for reading in of_lustre}
@@ -174,6 +182,16 @@ def _traffic(view: View, target: str, server: ServerView | None) -> Iterator[Rea
             yield counted_bytes(name, stats, counter, parameter)
 
 
+def _pool(server: ServerView | None, backing: MountedState | None) -> Iterator[Reading]:
+    """Yield the state of the pool beneath a target, which only ZFS has."""
+    if server is None or backing is None:
+        yield from _nothing("no server serves it", _POOL)
+    elif backing.description.fs_type == "zfs":
+        yield from pool_readings(server, backing.description.source)
+    else:
+        yield from _nothing(f"{backing.description.fs_type} has no pool", _POOL)
+
+
 def counted_operations(stats: Stats) -> int:
     """Return the number of clients' metadata operations in ``md_stats``."""
     return sum(
@@ -216,19 +234,58 @@ def network(server: ServerView) -> Iterator[Reading]:
         yield Reading(name, total, source=f"LNet stats of {server.name}")
 
 
+def _messages(view: View, target: str, server: ServerView | None) -> Iterator[Reading]:
+    """Yield what kernel logs say of a target; those that they only counted name no target.
+
+    Its own server says whom it evicted; every machine says which of its requests timed out.
+    """
+    if server is None:
+        yield from _nothing(why_not_served(view, target), COUNTED)
+        return
+    source = f"messages in {len(view.kernel_logs)} kernel logs"
+    for name in COUNTED:
+        count = view.logged.get((name, f"{view.file_system}-{target}"), 0)
+        yield _of_log(name, count, server, source)
+
+
+def server_messages(server: ServerView, at: datetime) -> tuple[ServerMessage, ...]:
+    """Return what a machine's kernel log says, with times; nothing if its boot is unknown.
+
+    Parameters
+    ----------
+    at
+        When it was queried.
+    """
+    log, up_s = server.kernel_log, uptime_s(server.host)
+    boot = server.host.read_text(BOOT_ID)
+    if isinstance(log, NotAvailable) or isinstance(boot, NotAvailable):
+        return ()
+    if isinstance(up_s, NotAvailable) or not 0 <= up_s < _UPTIME_MAXIMUM_S:
+        return ()
+    of = server.name, server.file_system
+    return by_minute(log.messages, *of, boot=boot.strip(), uptime_s=up_s, at=at)
+
+
 def checksum_errors(server: ServerView) -> Reading:
     """Return the number of bulk transfers with a bad checksum on a server.
 
-    Only the kernel log has them, and it is a ring: if it no longer reaches back to boot, seeing
-    none does not mean 0. The log omits repeated messages of any target, so the count is the
-    server's.
+    The log omits repeated messages of any target, so the count is the server's.
     """
-    name = "checksum_errors_total"
+    log = server.kernel_log
+    count = 0 if isinstance(log, NotAvailable) else log.bad_checksums
+    source = f"BAD CHECKSUM messages in the kernel log of {server.name}"
+    return _of_log("checksum_errors_total", count, server, source)
+
+
+def _of_log(name: str, count: int, server: ServerView, source: str) -> Reading:
+    """Return a count of messages.
+
+    Only the kernel log has them, and it is a ring: if it no longer reaches back to boot, seeing
+    none does not mean 0.
+    """
     log = server.kernel_log
     if isinstance(log, NotAvailable):
         return Reading(name, reason=log.reason)
-    count = log.bad_checksums
-    source = f"BAD CHECKSUM messages in the kernel log of {server.name}"
     if log.begins_at_boot:
         return Reading(name, count, source=source)
     if count:

@@ -114,11 +114,13 @@ _OF_EXT4: Final = (
     "mb_best_avail_max_trim_order",
 )
 _COUNTERS: Final = ("mb_stats", "mb_alloc_stats", "mb_structs_summary", "options")
+BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 SERVER_FILES: Final = (
     "/proc/mounts",
     "/proc/self/mountinfo",
     "/proc/stat",
     "/proc/uptime",
+    BOOT_ID,
     "/proc/sys/kernel/hostname",
     "/proc/sys/kernel/osrelease",
     "/sys/devices/system/cpu/vulnerabilities/*",
@@ -164,6 +166,8 @@ sudo, whose log this would fill, is never used."""
 KERNEL_LOG_LINES: Final = (
     r"CHECKSUM|(LDISKFS|EXT4)-fs error|Aborting journal|Remounting filesystem read-only"
     r"|evict|mounted filesystem|Skipped [0-9]+ previous similar message"
+    r"|\) reconnecting|\) was lost|Request sent has|longer than estimated|past deadline"
+    r"|Dropping timed-out|Slow (creates|req_in)|service thread pid|timed out; the network"
 )
 """Lines of the kernel log (about a megabyte) that are sent back."""
 
@@ -193,7 +197,17 @@ COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
         "sudo": True,
         "keep": KERNEL_LOG_LINES,
         "first_line": True,
-        "why": "bad checksums, targets that turned read-only: Lustre itself reports neither",
+        "why": "bad checksums, targets that turned read-only, evictions, lost connections, slow "
+        "requests: Lustre itself reports none of them",
+    },
+    "pool-properties": {
+        "argv": ("zpool", "get", "-H", "-p", "all"),
+        "keep": r"\t(capacity|fragmentation|health|autotrim|readonly)\t",
+        "why": "capacity, fragmentation and health of the pools beneath targets on ZFS",
+    },
+    "pool-status": {
+        "argv": ("zpool", "status"),
+        "why": "a resilver, and errors of each device of a pool",
     },
     "trim-timer": {
         "argv": ("systemctl", "show", "fstrim.timer", "-p", "ActiveState", "-p", "LastTriggerUSec"),

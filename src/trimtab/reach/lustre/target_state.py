@@ -30,6 +30,7 @@ from trimtab.reach.host import read_write_times
 from trimtab.reach.local_telemetry import MountedState
 from trimtab.reach.lustre.lustre_view import Link, ServerView, View
 from trimtab.reach.lustre.server_answer import CollectedHost
+from trimtab.reach.lustre.zfs_pool import why_not_writing
 from trimtab.reach.path_description import devices_beneath
 from trimtab.reach.touch import StatvfsSpace
 
@@ -62,7 +63,10 @@ def read_backing(server: ServerView, target: str) -> MountedState:
     kind, node = _kind_and_node(server, target, prefix)
     host = server.host
     mount = _mount(server, target, node)
-    devices, notes = (), ["ZFS manages its drives itself: see zpool status"]
+    devices, notes = (
+        (),
+        ["ZFS manages its drives itself: errors of its devices are those of zpool status"],
+    )
     ext4 = None
     if kind != "zfs":
         devices, unseen = devices_beneath(host, (), mount, link_rates=False)
@@ -412,6 +416,8 @@ def _read_only(
             # unknown.
             reason = f"no device of {target} was found on {server.name}: errors_count is unknown"
             return Reading(name, reason=reason)
+        if (why := why_not_writing(server, backing.description.source)) is not None:
+            return Reading(name, True, source=why)
         if flag is None:
             return Reading(name, reason=server.why_no("parameters", f"{kind}.*.readonly"))
         return Reading(name, False, source=f"{parameter}=0 on {server.name}")
