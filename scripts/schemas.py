@@ -38,6 +38,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "site": "SiteDocument",
     "targets": "SiteState",
     "snapshot": "SnapshotDocument",
+    "inventory": "InventoryDocument",
     "probe": "ProbeDocument",
     "sweep": "SweepDocument",
     "watch": "WatchDocument",

@@ -232,6 +232,10 @@ class MemoryDriver:
         """Return the pools that a test made."""
         return self.members
 
+    def inventory(self) -> NotAvailable:
+        """Answer that there is one host."""
+        return NotAvailable("one host has no equals")
+
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
     ) -> ProcessResult | NotAvailable:

@@ -426,6 +426,10 @@ class LocalDriver:
         """Why there is no changelog."""
         return _unsupported("a local file system has no changelog")
 
+    def inventory(self) -> NotAvailable:
+        """Answer that one host has no equals."""
+        return _unsupported("one host has no servers to compare it with")
+
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
     ) -> ProcessResult | NotAvailable:

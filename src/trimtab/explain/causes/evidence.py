@@ -306,7 +306,9 @@ UNSEEN: Final = 0.04
 SLACK: Final = ONSET_LEAST
 """A condition that begins this close to the first bad run began with it."""
 _KEPT_FROM: Final = 4
-_PROGRAMS: Final = frozenset({"act", "journal", "policy", "probe", "trimtab", "twin", "watch"})
+_PROGRAMS: Final = frozenset({
+    "act", "inventory", "journal", "policy", "probe", "trimtab", "twin", "watch",
+})  # fmt: skip
 LOG: Final = Sign("event-not-logged", Route.LOG, view=View.LOG)
 _BEFORE: Final = timedelta(hours=24)
 """How long before the first bad run a log book entry is still relevant."""

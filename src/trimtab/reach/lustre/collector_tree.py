@@ -202,6 +202,9 @@ def tasks(request, tree):
                     yield "times", path
     if request.get("block_devices"):
         yield from block_tasks(tree)
+    for directory in tree.expand(request.get("interrupts") or ""):
+        for number in tree.names(directory):
+            yield "files", "/proc/irq/" + number + "/smp_affinity_list"
 
 
 def block_tasks(tree):

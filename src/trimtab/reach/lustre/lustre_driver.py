@@ -16,6 +16,7 @@ from typing import Final
 
 from trimtab.base.error import RefusedError, ToolError, UsageError, code_of
 from trimtab.base.event import utc_now
+from trimtab.base.inventory import ServerInventory
 from trimtab.base.site import Servers, Site
 from trimtab.base.snapshot import (
     NotAvailable,
@@ -53,7 +54,7 @@ from trimtab.reach.lustre.lustre_telemetry import (
     target_snapshot,
 )
 from trimtab.reach.lustre.lustre_view import View
-from trimtab.reach.lustre.server_query import ask_client, ask_servers
+from trimtab.reach.lustre.server_query import ask_client, ask_inventory, ask_servers
 from trimtab.reach.lustre.server_write import InstructionResult, ServerWriter
 from trimtab.reach.lustre.target_state import backing_of, read_backing, serving, write_times_of
 from trimtab.reach.process import Execute, ProcessResult
@@ -465,6 +466,12 @@ class LustreDriver:
     def pools(self) -> Mapping[str, tuple[int, ...]] | NotAvailable:
         """Return the OST indices of each pool, as this client knows them."""
         return read_pools(self.file_system, self.execute)
+
+    def inventory(self) -> tuple[ServerInventory, ...] | NotAvailable:
+        """Return the inventory of every server and client of the site file."""
+        if not (self.servers.names or self.servers.clients):
+            return not_available("no-servers", "the site file names no servers")
+        return ask_inventory(self.servers, self.file_system, fan_out=self.fan_out)
 
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float

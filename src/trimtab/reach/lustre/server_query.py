@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trimtab.base.error import ToolError
+from trimtab.base.inventory import ServerInventory
 from trimtab.base.site import Servers
 from trimtab.base.snapshot import CONNECTED, INACTIVE, NotAvailable, not_available
 from trimtab.base.units import enumerated
 from trimtab.reach.fleet import FanOut
 from trimtab.reach.host import complaint
 from trimtab.reach.lustre.collector import HUNG_LIMIT, hanging
+from trimtab.reach.lustre.inventory_reading import server_inventory
+from trimtab.reach.lustre.inventory_table import inventory_request
 from trimtab.reach.lustre.lustre_target import LfsDf, LfsDfLine, parse_lfs_df, parse_name
 from trimtab.reach.lustre.lustre_view import (
     NOTHING,
@@ -177,6 +180,18 @@ def ask_servers(servers: Servers, file_system: str, *, fan_out: FanOut) -> dict[
     names = tuple(dict.fromkeys((*servers.names, *servers.clients)))
     request = server_request(deadline_s=servers.timeout_s, sudo=sudo_of(servers))
     return views_of(names, request, servers, file_system, fan_out=fan_out)
+
+
+def ask_inventory(
+    servers: Servers, file_system: str, *, fan_out: FanOut
+) -> tuple[ServerInventory, ...]:
+    """Return the inventory of every server and client, in one round trip to each."""
+    roles = {name: "client" for name in servers.clients}
+    roles |= {name: "oss" for name in servers.oss}
+    roles |= {name: "oss and mds" if name in servers.oss else "mds" for name in servers.mds}
+    request = inventory_request(deadline_s=servers.timeout_s)
+    views = views_of(tuple(roles), request, servers, file_system, fan_out=fan_out)
+    return tuple(server_inventory(view, roles[name]) for name, view in views.items())
 
 
 def sudo_of(servers: Servers) -> Sequence[str] | None:
