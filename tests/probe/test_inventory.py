@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 from tests.fake_lustre.state import FakeLustre
 from tests.support.codes import raises
+from tests.support.documents import misfits
 from tests.support.memory_driver import MemoryDriver
 
+from trimtab.base.encode import to_json
 from trimtab.base.error import ToolError, UsageError
 from trimtab.base.event import EventKind
 from trimtab.base.inventory import Inventory
@@ -83,6 +86,12 @@ def test_157_servers_in_one_round_trip_each(store: Store) -> None:
     assert item.groups[1].servers == odd
     size = len(str(store.results("scratch", Inventory.KEPT_AS)[0].document))
     assert size < 60_000
+
+
+def test_the_document_fits_its_schema(place: Place) -> None:
+    place.take()
+    place.release("oss2")
+    assert misfits(json.loads(to_json(place.take())), "inventory") == []
 
 
 def test_what_did_not_change_is_kept_once_and_writes_no_event(place: Place) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from trimtab.base.error import ToolError, UsageError, code_of
+from trimtab.base.error import ToolError, UsageError, code_of, site_word
 from trimtab.base.event import Event, EventKind, identifier_of
 from trimtab.base.interruption import shielded
 from trimtab.base.inventory import (
@@ -110,7 +110,7 @@ def compared(
         if inventory is None:
             when = f" from {at.isoformat()} or earlier" if at is not None else ""
             problem = f"no inventory of {site} is kept{when}"
-            hint = "take one: trimtab inventory SITE"
+            hint = f"take one: trimtab inventory {site_word(site)}"
             raise UsageError(problem, code="no-inventory", hint=hint)
     before, after = chosen[0], chosen[-1]
     assert before is not None

@@ -318,11 +318,13 @@ def results_of(
     limit: int | None = None,
 ) -> Results[ResultValue]:
     """Return the results of a site: the newest, up to a time."""
+    if not (rows := store.results(site, kind.KEPT_AS, until=until, limit=limit)):
+        return Results()  # before anything is imported: `status` asks of every site
     from pydantic import TypeAdapter, ValidationError
 
     read = TypeAdapter(kind).validate_python
     held, unread = [], 0
-    for row in store.results(site, kind.KEPT_AS, until=until, limit=limit):
+    for row in rows:
         try:
             held.append(KeptValue(row.id, row.at, read(row.document)))
         except ValidationError:
