@@ -135,6 +135,9 @@ bench-watch: .venv/.core .venv/.dev
 bench-snapshot: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/snapshot_of_a_large_site.py $(ARGS)
 
+bench-inventory: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/inventory.py $(ARGS)
+
 bench-follow: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/follow_records.py $(ARGS)
 

@@ -150,6 +150,12 @@ class Inventory:
         """The items in which machines of one role differ, few machines before many."""
         return tuple(item for item in self.items if item.differs)
 
+    @property
+    def differing(self) -> frozenset[str]:
+        """The machines that lack the most frequent value of some item."""
+        fewer = (group for item in self.differences for group in item.groups[1:])
+        return frozenset(name for group in fewer for name in unfolded(group.servers))
+
 
 @dataclass(frozen=True, slots=True)
 class InventoryLook:
