@@ -16,7 +16,7 @@ from tests.support.memory_driver import MemoryDriver
 from trimtab.base.encode import to_json
 from trimtab.base.error import ToolError, UsageError
 from trimtab.base.event import EventKind
-from trimtab.base.inventory import Inventory
+from trimtab.base.inventory import Inventory, InventoryLook
 from trimtab.base.site import Servers, Site
 from trimtab.probe.inventory import compared, inventory_at, take
 from trimtab.probe.page_inventory import inventory_document
@@ -218,3 +218,17 @@ def test_a_slow_link_is_on_the_page(place: Place) -> None:
     document = inventory_document(taken)
     assert document.tone == "warning"
     assert document.sections[0].lines[0].startswith("oss3: drive nvme")
+
+
+def test_old_inventories_are_pruned_and_the_last_stays(place: Place) -> None:
+    for release in ("6.13.0", "6.14.0", "6.15.0"):
+        place.release("oss2", release=release)
+        last = place.take().inventory
+    looked = results_of(place.store, "scratch", InventoryLook).held
+    assert len(looked) == 3
+    place.store.prune("scratch", place.now - DAY / 2, now=place.now)
+    assert [each.value for each in results_of(place.store, "scratch", Inventory).held] == [last]
+    assert results_of(place.store, "scratch", InventoryLook).held == looked[:1]
+    place.store.prune("scratch", place.now + DAY, now=place.now)
+    assert inventory_at(place.store, "scratch") == last
+    assert len(place.events) == 2

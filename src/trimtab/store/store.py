@@ -525,11 +525,11 @@ class Store(
         return tuple(value_of(KeptResult, row, site=site) for row in records)
 
     def prune(self, site: str, before: datetime, *, now: datetime) -> Pruned:
-        """Remove snapshots, the content of raw outputs and alerts of a site older than that.
+        """Remove snapshots, contents of raw outputs, alerts and inventories older than that.
 
         Runs, samples, slots, events and the descriptions of outputs stay. Content that a younger
-        run printed too stays as well, and so does the last alert about each subject. It can be
-        interrupted at any moment and called again.
+        run printed too stays as well, and so do the last alert about each subject and the last
+        inventory. It can be interrupted at any moment and called again.
 
         Parameters
         ----------
