@@ -39,6 +39,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "targets": "SiteState",
     "snapshot": "SnapshotDocument",
     "inventory": "InventoryDocument",
+    "holders": "HoldersDocument",
     "probe": "ProbeDocument",
     "sweep": "SweepDocument",
     "watch": "WatchDocument",

@@ -174,10 +174,12 @@ transfer_size = ["64KiB", "1MiB"]
 
 # A survey needs OSTs, and what looks at months needs those: tests/probe holds their documents
 # to their schemas (survey/, verdict/test_a_judged_site.py).
-# An inventory needs servers: tests/probe/test_inventory.py.
+# What needs servers is held to its schema in tests/probe/test_inventory.py and
+# tests/answers/test_holders.py.
 # The dashboard prints no document: tests/web holds its API to them.
 ELSEWHERE = {
-    *("survey", "judge", "incidents", "explain", "correlate", "inventory", "serve", "demo"),
+    *("survey", "judge", "incidents", "explain", "correlate", "inventory", "holders", "serve"),
+    "demo",
 }
 
 

@@ -236,6 +236,10 @@ class MemoryDriver:
         """Answer that there is one host."""
         return NotAvailable("one host has no equals")
 
+    def holders(self) -> NotAvailable:
+        """Answer that nobody holds anything."""
+        return NotAvailable("memory has no quota accounts")
+
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
     ) -> ProcessResult | NotAvailable:

@@ -76,7 +76,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class TargetHolders:
-    """Who fills one OST or MDT: the largest holders of a kind.
+    """Who fills one OST, MDT or pool (``pool flash``): the largest holders of a kind.
 
     Attributes
     ----------
@@ -118,3 +118,25 @@ class Holders:
     targets: tuple[TargetHolders, ...] = ()
     left_out: int = 0
     problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HoldersDocument:
+    """``trimtab holders --json``.
+
+    Attributes
+    ----------
+    holders
+        With the names of this host, and what each had in the earlier result.
+    before
+        Time of that result, about a month earlier; ``None``: there is none.
+    fullest, fullness
+        The fullest OST of the last snapshot, and its fullness, 0 to 1; ``None`` without one.
+    """
+
+    site: str
+    store: str
+    holders: Holders
+    before: datetime | None = None
+    fullest: str | None = None
+    fullness: float | None = None

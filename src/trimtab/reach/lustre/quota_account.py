@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -86,15 +87,23 @@ def _rows(text: str, row: re.Pattern[str]) -> list[tuple[str, ...]] | None:
 
 @dataclass
 class QuotaTally:
-    """The sums over servers; one after the other, since all answers together are large."""
+    """The sums over servers; one after the other, since all answers together are large.
+
+    Attributes
+    ----------
+    pools
+        Pool to the indices of its OSTs.
+    """
 
     file_system: str
+    pools: Mapping[str, Collection[int]] = field(default_factory=dict)
     bytes: Counter[tuple[HolderKind, int]] = field(default_factory=Counter)
     files: Counter[tuple[HolderKind, int]] = field(default_factory=Counter)
     limits: dict[str, dict[tuple[HolderKind, int], QuotaLimit]] = field(
         default_factory=lambda: {"dt": {}, "md": {}}
     )
     targets: dict[tuple[str, HolderKind], TargetHolders] = field(default_factory=dict)
+    of_pools: dict[tuple[str, HolderKind], Counter[int]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def add(self, server: ServerView) -> None:
@@ -127,10 +136,11 @@ class QuotaTally:
             self.bytes[kind, id_] += size
             if target.startswith("MDT"):
                 self.files[kind, id_] += inodes
-        sizes = sorted(((size, id_) for id_, (_, size) in accounts.items()), reverse=True)
-        largest = tuple((id_, size) for size, id_ in sizes[:_LARGEST] if size)
-        total = sum(size for size, _ in sizes)
-        self.targets[target, kind] = TargetHolders(target, kind, total, largest)
+        sizes = {id_: size for id_, (_, size) in accounts.items()}
+        self.targets[target, kind] = _largest(target, kind, sizes)
+        for pool, indices in self.pools.items():
+            if target.startswith("OST") and int(target[3:], 16) in indices:
+                self.of_pools.setdefault((f"pool {pool}", kind), Counter()).update(sizes)
 
     def holders(self, at: datetime) -> Holders:
         """Return the sums, the largest first."""
@@ -153,10 +163,17 @@ class QuotaTally:
             ]
             left_out += len(of_kind) - len(listed)
             holdings += listed
-        targets = tuple(self.targets[place] for place in sorted(self.targets))
+        pools = (_largest(*place, sizes) for place, sizes in sorted(self.of_pools.items()))
+        targets = (*pools, *(self.targets[place] for place in sorted(self.targets)))
         problems = tuple(dict.fromkeys(map(visible, self.problems)))
         source = "quota accounts of the servers (osd-*.*.quota_slave.acct_*)"
         return Holders(at, source, tuple(holdings), targets, left_out, problems)
+
+
+def _largest(target: str, kind: HolderKind, sizes: Mapping[int, int]) -> TargetHolders:
+    ordered = sorted(((size, -id_) for id_, size in sizes.items() if size), reverse=True)
+    largest = tuple((-id_, size) for size, id_ in ordered[:_LARGEST])
+    return TargetHolders(target, kind, sum(sizes.values()), largest)
 
 
 def _within_grace(holding: Holding) -> Holding:
