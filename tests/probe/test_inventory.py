@@ -126,6 +126,8 @@ def test_an_upgrade_of_all_is_one_event_of_the_whole_site(place: Place) -> None:
     place.take()
     by_servers = {event.detail.rpartition(" ")[2]: event for event in place.events}
     assert by_servers.keys() == {"oss[1-4]", "mds[1-2]"}
+    # What all OSSs have changed concerns everything; the MDSs have their MDTs.
+    assert by_servers["mds[1-2]"].targets == ("MDT0000", "MDT0001")
     event = by_servers["oss[1-4]"]
     assert event.targets == ()
     assert event.detail.startswith("kernel/release")

@@ -89,16 +89,15 @@ def inventory_of(
     roles: defaultdict[str, list[str]] = defaultdict(list)
     for reading in known:
         roles[reading.role].append(reading.server)
-    slow = [*slow_links(known)]
-    if before is not None:
-        silent = {(each.role, each.server) for each in known if each.problem is not None}
-        slow += [link for link in before.slow_links if (link.role, link.server) in silent]
+    silent = {each.server: each.problem for each in known if each.problem is not None}
+    of_silent = () if before is None else before.slow_links
+    slow = [*slow_links(known), *(link for link in of_silent if link.server in silent)]
     return Inventory(
         at,
         {role: _folded(tuple(names)) for role, names in sorted(roles.items())},
         tuple(items),
         tuple(sorted(slow, key=lambda link: (link.server, link.link.kind, link.link.device))),
-        {each.server: each.problem for each in known if each.problem is not None},
+        silent,
         {f"{name} on {_folded(tuple(names))}": why for (name, why), names in unread.items()},
     )
 

@@ -89,7 +89,7 @@ def inventory_at(store: Store, site: str, until: datetime | None = None) -> Inve
 def compared(
     store: Store, site: str, now: Inventory | None, since: datetime | None, until: datetime | None
 ) -> InventoryDocument:
-    """Return an inventory with what changed since that of another time, both as kept.
+    """Return an inventory with what changed since that of another time.
 
     Parameters
     ----------
@@ -103,21 +103,22 @@ def compared(
     UsageError
         None is kept from then or earlier.
     """
-    chosen = [inventory_at(store, site, until) if now is None else now]
-    if since is not None:
-        chosen.insert(0, inventory_at(store, site, since))
-    for inventory, at in zip(reversed(chosen), (until, since), strict=False):
-        if inventory is None:
-            when = f" from {at.isoformat()} or earlier" if at is not None else ""
-            problem = f"no inventory of {site} is kept{when}"
-            hint = f"take one: trimtab inventory {site_word(site)}"
-            raise UsageError(problem, code="no-inventory", hint=hint)
-    before, after = chosen[0], chosen[-1]
-    assert before is not None
-    assert after is not None
-    of_before = None if since is None else before.at
-    changes = inventory_changes(before, after)
+    after = now or _kept(store, site, until)
+    before = None if since is None else _kept(store, site, since)
+    changes = () if before is None else inventory_changes(before, after)
+    of_before = None if before is None else before.at
     return InventoryDocument(site, str(store.location), after, of_before, changes)
+
+
+def _kept(store: Store, site: str, at: datetime | None) -> Inventory:
+    if (inventory := inventory_at(store, site, at)) is not None:
+        return inventory
+    when = "" if at is None else f" from {at.isoformat()} or earlier"
+    raise UsageError(
+        f"no inventory of {site} is kept{when}",
+        code="no-inventory",
+        hint=f"take one: trimtab inventory {site_word(site)}",
+    )
 
 
 def _events(
@@ -138,6 +139,7 @@ def _events(
             texts.pop()
         more = f" and {len(together) - len(texts)} more" if len(texts) < len(together) else ""
         machines = "clients" if role == "client" else "servers"
+        whole = "oss" in role and all(change.everywhere for change in together)
         targets = {target for name in unfolded(servers) for target in targets_of.get(name, ())}
         yield Event(
             identifier_of(since, site, SOURCE, role, servers),
@@ -147,5 +149,5 @@ def _events(
             f"{', '.join(texts)}{more} on the {machines} {servers}",
             SOURCE,
             until,
-            () if all(change.everywhere for change in together) else tuple(sorted(targets)),
+            () if whole else tuple(sorted(targets)),
         )

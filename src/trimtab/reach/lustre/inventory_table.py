@@ -114,5 +114,5 @@ def inventory_request(*, deadline_s: float) -> dict[str, Any]:
         **request(INVENTORY_COMMANDS, deadline_s=deadline_s),
         "files": [*VALUES, *_COMBINED],
         "directories": ["/sys/module", f"{CARD}/*/device/msi_irqs"],
-        "interrupts": f"{CARD}/*/device/msi_irqs",
+        "interrupts": [f"{CARD}/*/device/msi_irqs"],
     }
