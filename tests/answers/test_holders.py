@@ -56,7 +56,8 @@ class Accounts(MemoryDriver):
         )
         largest = tuple((each.id, each.bytes) for each in holdings)
         targets = (TargetHolders("OST0000", USER, int(0.9 * TIB), largest),)
-        self.read = Holders(NOW, "accounts", holdings, targets, problems=problems)
+        whole = not problems
+        self.read = Holders(NOW, "accounts", holdings, targets, problems=problems, whole=whole)
 
     def holders(self) -> Any:
         return self.read
@@ -107,7 +108,7 @@ def test_what_is_not_whole_is_shown_and_not_kept(store: Store) -> None:
     made = holders_of(SITE, Accounts(user(7, 1.0), problems=("oss2 is silent",)), store)
     assert results_of(store, "scratch", Holders).held == ()
     document = holders_document(made)
-    assert "(1 figure missing)" in document.answer
+    assert "(sums are too small)" in document.answer
     assert "oss2 is silent" in str(document)
 
 

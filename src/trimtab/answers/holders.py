@@ -46,7 +46,7 @@ def holders_of(site: Site, driver: Driver, store: Store) -> HoldersDocument:
     before = month[0].value if month and month[0].at >= read.at - _OLDEST else None
     store.ensure_site(site.name, driver=site.driver, path=site.path)
     # What is not whole would look as if somebody had deleted.
-    if not read.problems and (not newest or newest[0].at <= read.at - KEPT_EVERY):
+    if read.whole and (not newest or newest[0].at <= read.at - KEPT_EVERY):
         add_result(store, site.name, read, read.at)
     had = {} if before is None else {(each.kind, each.id): each.bytes for each in before.holdings}
     holdings = tuple(

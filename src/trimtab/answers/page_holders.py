@@ -27,7 +27,7 @@ def holders_document(made: HoldersDocument) -> Document:
         kind="holders",
         heading=made.site,
         subtitle=f"{minute_text(holders.at)}, from {holders.source}; growth since: {since}",
-        tone="warning" if over else "info" if holders.problems else "healthy",
+        tone="warning" if over else "info" if not holders.whole else "healthy",
         answer=_answer(made, over, labels),
         sections=(
             Section(
@@ -90,8 +90,7 @@ def _answer(
         parts.append(f"{plural(len(over), 'holder')} over a soft limit{first_end}")
     else:
         parts.append("nobody is over a soft limit")
-    cut = f" ({plural(len(made.holders.problems), 'figure')} missing)"
-    return "; ".join(parts) + (cut if made.holders.problems else "") + "."
+    return "; ".join(parts) + (" (sums are too small)" if not made.holders.whole else "") + "."
 
 
 def _until(end: datetime, made: HoldersDocument) -> str:

@@ -108,6 +108,8 @@ class Holders:
         Number of holders that are not listed.
     problems
         Why figures are missing or too small.
+    whole
+        Whether the sums are whole, for the kinds that are accounted at all.
     """
 
     KEPT_AS: ClassVar = "holders"
@@ -118,6 +120,7 @@ class Holders:
     targets: tuple[TargetHolders, ...] = ()
     left_out: int = 0
     problems: tuple[str, ...] = ()
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,8 @@ def test_the_recorded_accounts_and_limits() -> None:
     assert ost.largest == ((0, 105024 * 1024), (65534, 8192 * 1024))
     assert ost.accounted_bytes == (105024 + 8192) * 1024
     # Groups and projects were not asked for in that recording.
-    assert len(found.problems) == 4
-    assert "accounting of groups on OST0003 (oss1) is not available" in found.problems
+    assert found.problems == ("no target accounts for groups", "no target accounts for projects")
+    assert found.whole
 
 
 def test_sums_are_those_of_lfs_quota() -> None:
@@ -157,16 +157,23 @@ def test_recorded_limits_by_their_headings() -> None:
 
 def test_what_is_silent_twice_or_off_is_named_and_never_nothing() -> None:
     whole = server(ACCOUNTS + "version=2.17.57\n")
-    cut = server(ACCOUNTS, name="oss2")
-    off = server("health_check=healthy\nversion=2.17.57\n", name="oss3")
-    found = tallied(cut)
-    assert found.holdings == ()
-    assert found.problems == ("lctl on oss2 was cut",)
-    assert tallied(off).holdings == ()
-    assert "accounting of users on OST0003 (oss3) is not available" in tallied(off).problems
+    cut = tallied(server(ACCOUNTS, name="oss2"))
+    assert (cut.holdings, cut.whole) == ((), False)
+    assert cut.problems[0] == "lctl on oss2 was cut"
+    off = tallied(server("health_check=healthy\nversion=2.17.57\n", name="oss3"))
+    assert off.holdings == ()
+    assert off.problems[0] == "no target accounts for users"
     again = tallied(whole, server(ACCOUNTS + "version=2.17.57\n", name="oss4"))
     assert again.holdings == tallied(whole).holdings
-    assert "accounting of users on OST0003 (oss4) is twice" in again.problems
+    assert again.problems[0] == ("accounts of users are missing or not whole: MDT0000,OST0003")
+    assert not again.whole
+
+
+def test_an_ost_that_no_server_serves_is_named() -> None:
+    known = "".join(f"osp.scratch-OST000{n}-osc-MDT0000.active=1\n" for n in (3, 4, 5))
+    found = tallied(server(ACCOUNTS + known + "version=2.17.57\n"))
+    assert found.problems[0] == "accounts of users are missing or not whole: OST[0004-0005]"
+    assert not found.whole
 
 
 def test_only_the_largest_are_listed_and_all_over_a_soft_limit() -> None:

@@ -22,6 +22,8 @@ from typing import Final
 
 from trimtab.base.error import visible
 from trimtab.base.holder import HolderKind, Holders, Holding, QuotaLimit, TargetHolders
+from trimtab.base.name_set import fold_names
+from trimtab.reach.lustre.lustre_target import parse_name
 from trimtab.reach.lustre.lustre_view import ServerView
 
 KINDS: Final = {HolderKind.USER: "usr", HolderKind.GROUP: "grp", HolderKind.PROJECT: "prj"}
@@ -93,6 +95,8 @@ class QuotaTally:
     ----------
     pools
         Pool to the indices of its OSTs.
+    expected
+        Every OST that an MDT knows, and every target that a server has.
     """
 
     file_system: str
@@ -105,12 +109,19 @@ class QuotaTally:
     targets: dict[tuple[str, HolderKind], TargetHolders] = field(default_factory=dict)
     of_pools: dict[tuple[str, HolderKind], Counter[int]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    expected: set[str] = field(default_factory=set)
+    not_whole: set[tuple[str, HolderKind]] = field(default_factory=set)
 
     def add(self, server: ServerView) -> None:
         """Add what one server counts for its targets, and the limits if it has the master."""
         if (why := server.lacks("parameters")) is not None:
             self.problems.append(why)
             return
+        self.expected.update(server.served)
+        for name in server.parameters.matching("osp.*.active"):
+            device = parse_name(name.split(".")[1])
+            if device is not None and device.file_system == self.file_system:
+                self.expected.add(device.target)
         for kind, short in KINDS.items():
             for target in sorted(server.served):
                 self._account(server, target, kind)
@@ -126,11 +137,11 @@ class QuotaTally:
     def _account(self, server: ServerView, target: str, kind: HolderKind) -> None:
         pattern = f"osd-*.{self.file_system}-{target}.quota_slave.acct_{kind}"
         texts = server.parameters.matching(pattern)
-        accounts = parse_accounts(next(iter(texts.values()), ""))
+        if not texts:
+            return
+        accounts = parse_accounts(next(iter(texts.values())))
         if accounts is None or (target, kind) in self.targets:
-            state = "twice" if accounts is not None else "not whole" if texts else "not available"
-            why = f"accounting of {kind}s on {target} ({server.name}) is {state}"
-            self.problems.append(why)
+            self.not_whole.add((target, kind))
             return
         for id_, (inodes, size) in accounts.items():
             self.bytes[kind, id_] += size
@@ -163,11 +174,22 @@ class QuotaTally:
             ]
             left_out += len(of_kind) - len(listed)
             holdings += listed
+        unaccounted = []
+        for kind in KINDS:
+            known = {target for target, of in self.targets if of is kind}
+            bad = {target for target, of in self.not_whole if of is kind}
+            if not known | bad:
+                unaccounted.append(f"no target accounts for {kind}s")
+            elif missing := (self.expected - known) | bad:
+                where = fold_names(sorted(missing))
+                self.problems.append(f"accounts of {kind}s are missing or not whole: {where}")
         pools = (_largest(*place, sizes) for place, sizes in sorted(self.of_pools.items()))
         targets = (*pools, *(self.targets[place] for place in sorted(self.targets)))
         problems = tuple(dict.fromkeys(map(visible, self.problems)))
         source = "quota accounts of the servers (osd-*.*.quota_slave.acct_*)"
-        return Holders(at, source, tuple(holdings), targets, left_out, problems)
+        whole = not problems
+        problems += tuple(unaccounted)
+        return Holders(at, source, tuple(holdings), targets, left_out, problems, whole=whole)
 
 
 def _largest(target: str, kind: HolderKind, sizes: Mapping[int, int]) -> TargetHolders:

@@ -237,6 +237,7 @@ OF_HOLDERS: Final[Mapping[str, Mapping[str, Any]]] = {
         "argv": (
             "lctl",
             "get_param",
+            "osp.*.active",
             *(f"osd-*.*.quota_slave.acct_{kind}" for kind in ("user", "group", "project")),
             *(f"qmt.*.{part}-0x0.glb-{kind}" for part in ("dt", "md") for kind in _QUOTAS),
             LAST,
