@@ -103,14 +103,14 @@ def compared(
     UsageError
         None is kept from then or earlier.
     """
-    after = now or _kept(store, site, until)
-    before = None if since is None else _kept(store, site, since)
+    after = now or _inventory_of(store, site, until)
+    before = None if since is None else _inventory_of(store, site, since)
     changes = () if before is None else inventory_changes(before, after)
     of_before = None if before is None else before.at
     return InventoryDocument(site, str(store.location), after, of_before, changes)
 
 
-def _kept(store: Store, site: str, at: datetime | None) -> Inventory:
+def _inventory_of(store: Store, site: str, at: datetime | None) -> Inventory:
     if (inventory := inventory_at(store, site, at)) is not None:
         return inventory
     when = "" if at is None else f" from {at.isoformat()} or earlier"
