@@ -133,7 +133,7 @@ def ada(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> TestClient:
 
 def test_no_page_has_code_or_style_inside(admin, desk, plan):
     for path in (
-        "ladder", "ladder?per=ost", "sweeps", "sweeps?name=sizes", "purge",
+        "ladder", "ladder?per=ost", "sweeps", "sweeps?name=sizes", "purge", "inventory",
         f"purge?result={desk.results(SITE, HorizonResult).held[0].id}", "twin",
         f"twin?result={desk.results(SITE, WhatIfResult).held[0].id}",
     ):  # fmt: skip
