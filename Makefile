@@ -4,6 +4,7 @@
 # make lint   style, types, layers; Python and Rust
 # make bench  the built-in load generator against fio, interleaved; result in benchmarks/results/
 # make bench-snapshot  what one snapshot of 298 OSTs on 157 servers costs; result beside it
+# make bench-inventory what one inventory of 157 servers costs; result beside it
 # make bench-follow  what following 10^6 changelog records on an index of 10^7 names costs; result beside it
 # make bench-plans  what planning each policy costs for 298 OSTs with a month of actions; result beside it
 # make bench-import  what importing a year of results costs; result beside it
@@ -71,7 +72,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: run check test test-programs test-python lint lint-python lint-rust bench bench-snapshot bench-follow bench-plans bench-import bench-explain score-worlds bench-growth bench-dashboard bench-dashboard-abused bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
+.PHONY: run check test test-programs test-python lint lint-python lint-rust bench bench-snapshot bench-inventory bench-follow bench-plans bench-import bench-explain score-worlds bench-growth bench-dashboard bench-dashboard-abused bench-flash bench-mqsim compare-mqsim bench-miniature score-faults
 .PHONY: live mutants mutants-core goldens
 .PHONY: purge-case reproduce bench-judge bench-tcpd soak soak-purge soak-dask docs lock packages release release-test screenshots bench-watch clean
 .PHONY: bench-removal bench-plan bench-scan bench-scale bench-workers bench-peers bench-readers bench-tally bench-twin bench-controllers twin-questions bench-allocator calibration bench-importers bench-incremental
@@ -134,6 +135,9 @@ bench-watch: .venv/.core .venv/.dev
 
 bench-snapshot: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/snapshot_of_a_large_site.py $(ARGS)
+
+bench-inventory: .venv/.core .venv/.dev
+	$(BIN)/python benchmarks/inventory.py $(ARGS)
 
 bench-follow: .venv/.core .venv/.dev
 	$(BIN)/python benchmarks/follow_records.py $(ARGS)

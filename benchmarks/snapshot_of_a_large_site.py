@@ -17,8 +17,10 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -42,11 +44,11 @@ exec cat {directory}/answers/"$1"
 """
 
 
-def prepare(directory: Path) -> tuple[FakeLustre, Servers]:
+def prepare(
+    directory: Path, fake: FakeLustre, request: Mapping[str, Any]
+) -> tuple[FakeLustre, Servers]:
     """Write an answer for each server and the stand-in for ssh."""
-    fake = FakeLustre.perlmutter()
     names = tuple(server.name for server in fake.servers)
-    request = server_request(deadline_s=Servers().timeout_s, sudo=SUDO)
     answers = fake.fan_out(names, ("python3",), timeout_s=20.0, stdin=program(request))
     (directory / "answers").mkdir()
     for name, answer in answers.items():
@@ -98,7 +100,8 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        fake, servers = prepare(directory)
+        request = server_request(deadline_s=Servers().timeout_s, sudo=SUDO)
+        fake, servers = prepare(directory, FakeLustre.perlmutter(), request)
         measure(fake, servers)  # loads what is loaded once, and lets the fake make its answers
         (directory / "asked").unlink()
         found = []

@@ -38,6 +38,8 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "site": "SiteDocument",
     "targets": "SiteState",
     "snapshot": "SnapshotDocument",
+    "inventory": "InventoryDocument",
+    "holders": "HoldersDocument",
     "probe": "ProbeDocument",
     "sweep": "SweepDocument",
     "watch": "WatchDocument",

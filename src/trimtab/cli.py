@@ -50,6 +50,14 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "trimtab.answers.command:targets_command",
             "List every OST and MDT, the most troubled first.",
         ),
+        "inventory": (
+            "trimtab.probe.command_site:inventory_command",
+            "Show in what servers differ: kernel, settings, firmware, links.",
+        ),
+        "holders": (
+            "trimtab.answers.command:holders_command",
+            "Show who holds the space, their limits and grace.",
+        ),
         "alerts": (
             "trimtab.watch.command:alerts_command",
             "List the alerts of a site, or test its receivers.",

@@ -179,8 +179,13 @@ transfer_size = ["64KiB", "1MiB"]
 
 # A survey needs OSTs, and what looks at months needs those: tests/probe holds their documents
 # to their schemas (survey/, verdict/test_a_judged_site.py).
+# What needs servers is held to its schema in tests/probe/test_inventory.py and
+# tests/answers/test_holders.py.
 # The dashboard prints no document: tests/web holds its API to them.
-ELSEWHERE = {"survey", "judge", "incidents", "explain", "correlate", "serve", "demo"}
+ELSEWHERE = {
+    *("survey", "judge", "incidents", "explain", "correlate", "inventory", "holders", "serve"),
+    "demo",
+}
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ELSEWHERE])

@@ -252,7 +252,8 @@ def _unfolded(request: dict[str, Any], tree: ValueTree) -> list[dict[str, Any]]:
             path for path in tree.expand(command["each"]) if wanted.fullmatch(path.rsplit("/")[-1])
         ]
         for path in matches[:EACH_LIMIT]:
-            argv = [path if word == "{}" else word for word in command["argv"]]
+            words = {"{}": path, "{name}": path.rsplit("/")[-1]}
+            argv = [words.get(word, word) for word in command["argv"]]
             found.append({**command, "argv": argv})
     return found
 

@@ -250,5 +250,6 @@ def _target_links(target: FakeTarget, number: int) -> Iterator[tuple[str, str]]:
         yield f"/sys/dev/block/259:{_number(drive.name)}", own
         yield f"{own}/device", controller
         yield f"{controller}/device", posixpath.dirname(posixpath.dirname(controller))
+        yield f"/sys/class/nvme/{posixpath.basename(controller)}", controller
         if target.device.startswith("md"):
             yield f"{directory}/slaves/{drive.name}", own

@@ -232,6 +232,14 @@ class MemoryDriver:
         """Return the pools that a test made."""
         return self.members
 
+    def inventory(self) -> NotAvailable:
+        """Answer that there is one host."""
+        return NotAvailable("one host has no equals")
+
+    def holders(self) -> NotAvailable:
+        """Answer that nobody holds anything."""
+        return NotAvailable("memory has no quota accounts")
+
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
     ) -> ProcessResult | NotAvailable:

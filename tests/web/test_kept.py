@@ -26,8 +26,8 @@ from trimtab.web.desk import Desk
 
 pytestmark = pytest.mark.cli
 PAGES = (
-    "overview", "series", "targets", "ladder", "sweeps", "purge", "twin", "incidents", "actions",
-    "settings",
+    "overview", "series", "targets", "inventory", "ladder", "sweeps", "purge", "twin", "incidents",
+    "actions", "settings",
 )  # fmt: skip
 DOCUMENTS = ("overview", "status", "series", "targets", "ladder", "incidents", "events")
 

@@ -25,9 +25,11 @@ from tests.web.test_pages import Inline
 
 from trimtab.base.encode import to_json
 from trimtab.base.event import EventKind, identifier_of
+from trimtab.base.inventory import ServerInventory
 from trimtab.base.run import Run, RunStatus, Sample
 from trimtab.base.site import Site
 from trimtab.base.site_policy import Policies, PurgePlanPolicy
+from trimtab.explain.inventory_difference import inventory_of
 from trimtab.probe.sweep import stored_sweep
 from trimtab.purge import owner
 from trimtab.purge.horizon.horizon_answer import HorizonResult
@@ -131,7 +133,7 @@ def ada(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> TestClient:
 
 def test_no_page_has_code_or_style_inside(admin, desk, plan):
     for path in (
-        "ladder", "ladder?per=ost", "sweeps", "sweeps?name=sizes", "purge",
+        "ladder", "ladder?per=ost", "sweeps", "sweeps?name=sizes", "purge", "inventory",
         f"purge?result={desk.results(SITE, HorizonResult).held[0].id}", "twin",
         f"twin?result={desk.results(SITE, WhatIfResult).held[0].id}",
     ):  # fmt: skip
@@ -374,3 +376,25 @@ def test_a_scenario_that_was_changed_is_shown_as_it_is_now(twin_page, tmp_path):
         page = twin_page(str(path))
         assert shown in page
         assert ("is simulated" in page) == (shown != "mine.toml")
+
+
+def test_an_inventory_has_a_page_and_a_document(admin, desk):
+    at = NOW - timedelta(hours=1)
+
+    def keep(release: str, hours: int) -> None:
+        values = {"kernel/release": release}
+        readings = [ServerInventory("oss1", "oss", values), ServerInventory("oss2", "oss", values)]
+        odd = ServerInventory("oss3", "oss", {"kernel/release": "5.14<script>"})
+        moment = at + timedelta(hours=hours)
+        add_result(desk.store, SITE, inventory_of([*readings, odd], moment), moment)
+
+    assert "holds no inventory" in admin.get(f"{ROOT}/inventory").text
+    keep("6.1", 0)
+    keep("6.2", 1)
+    page = admin.get(f"{ROOT}/inventory").text
+    assert "oss3: kernel/release 5.14&lt;script&gt; (others 6.2)" in page
+    assert "6.1 -&gt; 6.2" in page
+    document = admin.get(f"/api/v1/sites/{SITE}/inventory?since={at:%Y-%m-%dT%H:%M:%SZ}").json()
+    assert misfits(document, "inventory") == []
+    assert [change["servers"] for change in document["changes"]] == ["oss[1-2]"]
+    assert admin.get(f"/api/v1/sites/{SITE}/inventory?until=2020-01-01").status_code == 400

@@ -157,6 +157,26 @@ def snapshot_command(where: str, store_url: str | None) -> None:
     refuse_silence(state, reported=command_options.wants_json())
 
 
+@click.command("holders")
+@click.argument("where", metavar="SITE")
+@command_options.output
+@command_options.store
+def holders_command(where: str, store_url: str | None) -> None:
+    """Show who holds the space: users, groups and projects, with their limits and grace.
+
+    Reads the quota accounts of every server, one query each. Keeps the result once a week, without
+    names, to show growth since a month ago.
+    """
+    from trimtab.answers.holders import holders_of
+    from trimtab.answers.page_holders import holders_document
+    from trimtab.site.lookup import open_driver, open_site, open_store
+
+    site = open_site(where).site
+    with open_store(store_url, site, create=True) as store:
+        made = holders_of(site, open_driver(site), store)
+    show_page(lambda: made, lambda: holders_document(made))
+
+
 @click.command("report")
 @click.argument("where", metavar="SITE")
 @click.option("--month", metavar="MONTH", help="Such as 2026-10. Default: the last complete one.")

@@ -29,15 +29,13 @@ class EventKind(StrEnum):
     TARGET_OPENED = "target-opened"
     CAPACITY_ADDED = "capacity-added"
     LAUNCH_FAILURE = "launch-failure"
-    SERVER_MESSAGE = "server-message"
-    """What the kernel log of a server or client says: an eviction, a lost connection ..."""
     NOTE = "note"
     MAINTENANCE = "maintenance"
     """A planned window, `trimtab.base.maintenance_window`."""
     MAINTENANCE_ENDED = "maintenance-ended"
     """A window ended early; the detail is its id."""
     SERVER_MESSAGE = "server-message"
-    """Messages of a kernel log."""
+    """What the kernel log of a server or client says: an eviction, a lost connection ..."""
 
 
 MADE: Final = frozenset(

@@ -24,6 +24,7 @@ from typing import Final
 
 from trimtab.base.event import JOURNAL, Event, EventKind
 from trimtab.base.finding import Finding, Fix, Seen, Severity
+from trimtab.base.inventory import Inventory
 from trimtab.base.name_set import fold_names
 from trimtab.base.site import SiteLimits
 from trimtab.base.snapshot import (
@@ -38,6 +39,7 @@ from trimtab.base.snapshot import (
 )
 from trimtab.base.toml_problem import NAME
 from trimtab.base.units import enumerated, format_bytes, format_duration, format_percent, plural
+from trimtab.explain.inventory_difference import link_troubles, mixed_troubles
 from trimtab.explain.status import (
     HostState,
     PlanSlot,
@@ -61,6 +63,7 @@ def site_state(
     *,
     stored: bool = False,
     slow: Sequence[SlowTargetStatus] = (),
+    inventory: Inventory | None = None,
 ) -> SiteState:
     """Return every target with its troubles, the most troubled first, and troubled machines.
 
@@ -68,6 +71,8 @@ def site_state(
     ----------
     slow
         Targets slow in surveys and not recovered by then.
+    inventory
+        The last one by then.
     """
     in_surveys = {target.target: slow_trouble(target) for target in slow}
     targets = sorted(
@@ -77,11 +82,17 @@ def site_state(
         ),
         key=lambda state: (*state.rank, state.name),
     )
-    hosts = (HostState(host.name, host.role, host_troubles(host)) for host in snapshot.hosts)
+    links = link_troubles(inventory)
+    hosts = (
+        HostState(host.name, host.role, host_troubles(host, links.get(host.name, ())))
+        for host in snapshot.hosts
+    )
     troubled = sorted(
         (host for host in hosts if host.troubles), key=lambda host: host.troubles[0].severity.rank
     )
-    return SiteState(site, snapshot, tuple(targets), (*_mixed(snapshot), *troubled), stored)
+    return SiteState(
+        site, snapshot, tuple(targets), (*mixed_troubles(inventory, snapshot), *troubled), stored
+    )
 
 
 def slow_trouble(slow: SlowTargetStatus) -> Trouble:
@@ -107,9 +118,9 @@ def target_troubles(
     return tuple(sorted(troubles, key=lambda trouble: trouble.severity.rank))
 
 
-def host_troubles(host: HostSnapshot) -> tuple[Trouble, ...]:
-    """Return what is wrong with one machine, worst first."""
-    troubles = []
+def host_troubles(host: HostSnapshot, links: Sequence[Trouble] = ()) -> tuple[Trouble, ...]:
+    """Return what is wrong with one machine, worst first; ``links`` come from the inventory."""
+    troubles = [*links]
     if not host.answered:
         text = f"did not answer: {host.problem}"
         troubles.append(Trouble("no-answer", Severity.CRITICAL, text))
@@ -124,23 +135,6 @@ def host_troubles(host: HostSnapshot) -> tuple[Trouble, ...]:
         text = "reads through it do not update atime: ages by atime are too old"
         troubles.append(Trouble("no-atime", Severity.INFO, text, atime.source))
     return tuple(sorted(troubles, key=lambda trouble: trouble.severity.rank))
-
-
-def _mixed(snapshot: Snapshot) -> Iterator[HostState]:
-    """Yield the servers' versions if they differ: half an upgrade."""
-    for name, subject in (("lustre_version", "Lustre"), ("kernel_release", "kernel")):
-        versions: dict[str, list[str]] = {}
-        for host in snapshot.hosts:
-            setting = host.settings.get(name)
-            if host.role == "server" and isinstance(setting, Setting):
-                versions.setdefault(setting.value, []).append(host.name)
-        if len(versions) > 1:
-            text = ", ".join(
-                f"{version} on {len(names)}"
-                for version, names in sorted(versions.items(), key=lambda item: -len(item[1]))
-            )
-            trouble = Trouble("mixed-versions", Severity.INFO, f"{subject} differs: {text}")
-            yield HostState("all servers", "server", (trouble,))
 
 
 def _reach(seen: TargetSnapshot) -> TroubleIterator:
@@ -433,6 +427,14 @@ _ADVICE: Final = {
     ),
     "mixed-versions": _Advice(
         "Half an upgrade: servers behave differently.", "Finish the upgrade."
+    ),
+    "mixed-firmware": _Advice(
+        "Drives of one model behave differently, and so do the targets on them.",
+        "Bring them to one firmware in a maintenance window.",
+    ),
+    "slow-link": _Advice(
+        "It limits what goes through it: a striped file is as slow as its slowest part.",
+        "Reseat drive, card or cable; look for errors of the link (dmesg, lspci -vv).",
     ),
 }
 _CLOSED_BY: Final = (

@@ -162,6 +162,38 @@ def site_command(where: str, validate: bool) -> None:
     )
 
 
+@click.command("inventory")
+@click.argument("where", metavar="SITE")
+@command_options.since("Compare with the inventory of this time.")
+@click.option(
+    "--until", metavar="TIME", help="Show the inventory of this time. Default: query now, keep it."
+)
+@command_options.output
+@command_options.store
+def inventory_command(
+    where: str, store_url: str | None, since: str | None, until: str | None
+) -> None:
+    """Show in what the servers and clients of a site differ, and what changed.
+
+    Kernel, Lustre, settings, firmware, links as negotiated: one query per machine, without
+    rights of root. Keeps it if something changed; the log book then has each change.
+    """
+    from trimtab.probe.inventory import compared, take
+    from trimtab.probe.page_inventory import inventory_document
+    from trimtab.site.lookup import open_driver, open_site, open_store
+    from trimtab.site.place import Place
+
+    site = open_site(where).site
+    place = Place(site.name, site)
+    with open_store(store_url, site, create=until is None) as store:
+        made = None if until is not None else take(site, open_driver(site), store)
+        if made is None or since is not None:
+            now = None if made is None else made.inventory
+            ends = place.moment(since), place.moment(until, end=True)
+            made = compared(store, site.name, now, *ends)
+    show_page(lambda: made, lambda: inventory_document(made))
+
+
 _NAMED: Final = 3
 """Files in a command that is printed again."""
 

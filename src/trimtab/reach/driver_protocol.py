@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from trimtab.base.action import Outcome
 from trimtab.base.error import Message, RefusedError, ToolError, TrimtabError, UsageError, code_of
+from trimtab.base.holder import Holders
+from trimtab.base.inventory import ServerInventory
 from trimtab.base.snapshot import NotAvailable, Setting, Snapshot, Target, TrimPractice
 
 if TYPE_CHECKING:
@@ -236,6 +238,20 @@ class Driver(Protocol):
     @property
     def changelogs(self) -> ChangelogRegistrar | NotAvailable:
         """Trimtab's changelog users, or why the file system has no changelog."""
+        ...
+
+    def inventory(self) -> tuple[ServerInventory, ...] | NotAvailable:
+        """Return what every machine is made of and set to; a silent one has the reason.
+
+        One round trip to each, without rights of root.
+        """
+        ...
+
+    def holders(self) -> Holders | NotAvailable:
+        """Return who holds the space: use and limits of every user, group and project.
+
+        Without names, which are those of the asking host.
+        """
         ...
 
     def run(

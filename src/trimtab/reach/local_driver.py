@@ -426,6 +426,14 @@ class LocalDriver:
         """Why there is no changelog."""
         return _unsupported("a local file system has no changelog")
 
+    def inventory(self) -> NotAvailable:
+        """Answer that one host has no equals."""
+        return _unsupported("one host has no servers to compare it with")
+
+    def holders(self) -> NotAvailable:
+        """Answer that only accounts of Lustre are read."""
+        return _unsupported("only quota accounts of Lustre are read")
+
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
     ) -> ProcessResult | NotAvailable:

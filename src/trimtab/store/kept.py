@@ -309,13 +309,22 @@ def add_result(store: Store, site: str, value: Keepable, at: datetime) -> None:
     store.add_result(row)
 
 
-def results_of(store: Store, site: str, kind: type[ResultValue]) -> Results[ResultValue]:
-    """Return the results of a site."""
+def results_of(
+    store: Store,
+    site: str,
+    kind: type[ResultValue],
+    *,
+    until: datetime | None = None,
+    limit: int | None = None,
+) -> Results[ResultValue]:
+    """Return the results of a site: the newest, up to a time."""
+    if not (rows := store.results(site, kind.KEPT_AS, until=until, limit=limit)):
+        return Results()  # before anything is imported: `status` asks of every site
     from pydantic import TypeAdapter, ValidationError
 
     read = TypeAdapter(kind).validate_python
     held, unread = [], 0
-    for row in store.results(site, kind.KEPT_AS):
+    for row in rows:
         try:
             held.append(KeptValue(row.id, row.at, read(row.document)))
         except ValidationError:

@@ -31,6 +31,8 @@ from sqlalchemy.exc import DatabaseError
 
 from trimtab.base.error import Message, RefusedError, UnreadableError, UsageError
 from trimtab.base.finding import Phase
+from trimtab.base.holder import Holders
+from trimtab.base.inventory import Inventory, InventoryLook
 from trimtab.store import schema
 from trimtab.store.checksum import UNCHECKED, Damage, lost_rows, structure_problems
 from trimtab.store.connection import Connections
@@ -367,6 +369,7 @@ def prune_some(
         return Pruned()
     snapshots = _remove_snapshots(connection, number, before)
     alerts = _remove_alerts(connection, number, before, now)
+    _remove_regular_results(connection, number, before)
     removed = Pruned(snapshots=snapshots, alerts=alerts)
     return removed + _remove_outputs(connection, raw, number, before, now)
 
@@ -384,6 +387,17 @@ def _remove_snapshots(connection: Connection, site: int, before: datetime) -> in
         connection.execute(delete(table).where(table.c.number.in_(numbers)))
         remove_unused_bases(connection, site)
     return len(numbers)
+
+
+def _remove_regular_results(connection: Connection, site: int, before: datetime) -> None:
+    """Remove what is taken regularly, but for the last of each kind: it is compared with."""
+    table, later = schema.result, schema.result.alias()
+    newer = select(later.c.number).where(
+        later.c.site == site, later.c.kind == table.c.kind, later.c.at > table.c.at
+    )
+    kinds = (Holders.KEPT_AS, Inventory.KEPT_AS, InventoryLook.KEPT_AS)
+    old = (table.c.site == site, table.c.kind.in_(kinds), table.c.at < before, newer.exists())
+    connection.execute(delete(table).where(*old))
 
 
 def _remove_alerts(connection: Connection, site: int, before: datetime, now: datetime) -> int:

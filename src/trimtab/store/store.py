@@ -519,21 +519,25 @@ class Store(
             row = row_of(result, schema.result, site=number)
             connection.execute(insert(schema.result).values(row))
 
-    def results(self, site: str, kind: str) -> tuple[KeptResult, ...]:
-        """Return the results of commands of one kind, the newest first."""
+    def results(
+        self, site: str, kind: str, *, until: datetime | None = None, limit: int | None = None
+    ) -> tuple[KeptResult, ...]:
+        """Return the results of commands of one kind up to a time, the newest first."""
         result = schema.result.c
         query = of_site(select(schema.result), schema.result, site)
         query = query.where(result.kind == kind).order_by(result.at.desc(), result.number.desc())
+        query = query.where(result.at <= until) if until is not None else query
+        query = query.limit(limit)
         with self._reading() as connection:
             records = connection.execute(query).all()
         return tuple(value_of(KeptResult, row, site=site) for row in records)
 
     def prune(self, site: str, before: datetime, *, now: datetime) -> Pruned:
-        """Remove snapshots, the content of raw outputs and alerts of a site older than that.
+        """Remove snapshots, contents of raw outputs, alerts and inventories older than that.
 
         Runs, samples, slots, events and the descriptions of outputs stay. Content that a younger
-        run printed too stays as well, and so does the last alert about each subject. It can be
-        interrupted at any moment and called again.
+        run printed too stays as well, and so do the last alert about each subject and the last
+        inventory. It can be interrupted at any moment and called again.
 
         Parameters
         ----------

@@ -218,6 +218,14 @@ class TwinDriver:
         """Why the twin has no changelog."""
         return NotAvailable("the MDTs of the twin have no changelog")
 
+    def inventory(self) -> NotAvailable:
+        """Answer that the twin's servers are all alike."""
+        return NotAvailable("the servers of the twin are not simulated one by one")
+
+    def holders(self) -> NotAvailable:
+        """Answer that users of the twin have no accounts."""
+        return NotAvailable("the twin has no quota accounts")
+
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float
     ) -> ProcessResult | NotAvailable:

@@ -131,6 +131,7 @@ METRICS: Final = (
     Metric("trimtab_fullness_limit_ratio", "Fullness that targets must not exceed."),
     Metric("trimtab_snapshot_timestamp_seconds", "Time of the last snapshot."),
     Metric("trimtab_snapshot_complete", "Whether every server answered it, 1 or 0."),
+    Metric("trimtab_servers_differing", "Machines that differ from most of their role."),
     Metric("trimtab_incidents_open", "Ongoing incidents, by cause.", (*_SITE, "cause")),
     Metric("trimtab_incidents_judged_timestamp_seconds", "When they were looked for."),
     Metric(
@@ -237,6 +238,7 @@ class SiteNow:
     silenced: int | None = None
     slots: Mapping[tuple[str, str], int] = field(default_factory=dict)
     last_slots: tuple[Slot, ...] = ()
+    servers_differing: int | None = None
     store_bytes: int | None = None
     refreshed_s: float | None = None
 
@@ -380,6 +382,8 @@ def _watch(now: SiteNow) -> Iterator[MetricSample]:
     yield from _times({"trimtab_watch_refreshed_timestamp_seconds": now.at})
     if now.refreshed_s is not None:
         yield MetricSample("trimtab_watch_refresh_duration_seconds", (), now.refreshed_s)
+    if now.servers_differing is not None:
+        yield MetricSample("trimtab_servers_differing", (), now.servers_differing)
     if now.store_bytes is not None:
         yield MetricSample("trimtab_store_size_bytes", (), now.store_bytes)
 

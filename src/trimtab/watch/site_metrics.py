@@ -16,6 +16,7 @@ from trimtab.base.incident import GOING_ON
 from trimtab.base.maintenance_window import inside
 from trimtab.base.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.base.site import Site
+from trimtab.probe.inventory import inventory_at
 from trimtab.site.place import Place
 from trimtab.store.kept import Series
 from trimtab.store.location import purge_place
@@ -91,9 +92,14 @@ class Collector:
             receivers=self._receivers(),
             slots=_of(store.slot_counts(site.name), self._items),
             last_slots=tuple(self._last_slots()),
+            servers_differing=self._servers_differing(),
             store_bytes=_size(store.location.path),
         )
         return replace(now, refreshed_s=time.monotonic() - started_s)
+
+    def _servers_differing(self) -> int | None:
+        inventory = inventory_at(self._store, self._site.name)
+        return None if inventory is None else len(inventory.differing)
 
     def _series_now(self) -> Iterator[SeriesNow]:
         """Yield the newest series of each probe of the site file, and each metric of it."""

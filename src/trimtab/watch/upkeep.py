@@ -223,6 +223,41 @@ class Retention:
         return True
 
 
+INVENTORY_EVERY: Final = timedelta(days=1)
+
+
+class DailyInventory:
+    """Takes the inventory of a site with servers once a day, whichever process took the last."""
+
+    def __init__(self, site: Site, store: Store, driver: Driver, log: logging.Logger) -> None:
+        self._site, self._store, self._driver, self._log = site, store, driver, log
+        self._next: datetime | None = None
+
+    def take(self, now: datetime) -> None:
+        """Take it if it is due; called often, between slots. No error in it ends the watch."""
+        if not DRIVERS[self._site.driver].has_servers or (self._next and now < self._next):
+            return
+        from trimtab.probe.inventory import last_look, take
+
+        self._next = now + INVENTORY_EVERY
+        try:
+            with panics_as_errors():
+                last = last_look(self._store, self._site.name)
+                if last is not None and now < last + INVENTORY_EVERY:
+                    self._next = last + INVENTORY_EVERY
+                    return
+                taken = take(self._site, self._driver, self._store)
+        except TrimtabError as error:
+            self._log.warning("no inventory", extra=fields(problem=error.message))
+        except Exception:  # noqa: BLE001 (logged; the watch goes on, and tries again in a day)
+            self._log.exception("no inventory")
+        else:
+            changes = len(taken.changes)
+            differences = len(taken.inventory.differences)
+            extra = fields(differences=differences, changes=changes)
+            self._log.info("took an inventory", extra=extra)
+
+
 @dataclass(frozen=True, slots=True)
 class Taking:
     """A snapshot that is being taken.

@@ -41,6 +41,7 @@ from trimtab.watch.incident_watch import IncidentLook, IncidentWatch
 from trimtab.watch.service import NAME, Notifier, fields
 from trimtab.watch.slot_work import AN_ERROR_ENDED_IT, ENDED_WHILE_IT_RAN, SlotWork
 from trimtab.watch.upkeep import (
+    DailyInventory,
     Observer,
     Observers,
     Resumption,
@@ -120,6 +121,7 @@ class Watch:
         self._work.arm(open_acting, self._wait)
         self._resumption = Resumption(site.name, store, self._patience, self._do)
         self._retention = Retention(site, store, self.log, elapsed_s)
+        self._inventory = DailyInventory(site, store, driver, self.log)
         self._incident_watch = IncidentWatch(site, store, self.log, clock)
         self._observers = Observers((), self.log)
         self._taking: Taking | None = None
@@ -195,6 +197,7 @@ class Watch:
         if planned := self._guarded(self._work.planned):
             ended.append(planned)
         self._retention.prune(self._clock())
+        self._inventory.take(self._clock())
         return tuple(ended)
 
     def _forever(self) -> None:
@@ -222,6 +225,7 @@ class Watch:
                 ended.append(planned)
             else:
                 self._wait(ONCE_POLL_S)
+        self._inventory.take(self._clock())
         return tuple(ended)
 
     # Setting up

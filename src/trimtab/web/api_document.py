@@ -13,6 +13,7 @@ from trimtab.base.encode import FailureDocument, shape
 from trimtab.base.error import Message
 from trimtab.base.event import Event
 from trimtab.base.incident import IncidentsDocument
+from trimtab.base.inventory import InventoryDocument
 from trimtab.base.series import JudgeDocument
 from trimtab.explain.status import SiteState, StatusDocument
 from trimtab.judge.comparison_result import CompareResult
@@ -119,6 +120,7 @@ DOCUMENTS: Final[Mapping[str, type]] = {
     "documents.PlansPage": PlansPage,
     "documents.SitesPage": SitesPage,
     "documents.WhatIfsPage": WhatIfsPage,
+    "inventory.InventoryDocument": InventoryDocument,
     "judged.IncidentsDocument": IncidentsDocument,
     "judged.JudgeDocument": JudgeDocument,
     "judged.SweepDocument": SweepDocument,

@@ -8,11 +8,12 @@ from fastapi import APIRouter, Query
 
 from trimtab.base.error import UsageError, visible
 from trimtab.judge.sweep_result import SweepAnalysis, SweepPoint
-from trimtab.web.api import PREFIX, document
+from trimtab.web.api import PREFIX, Moment, document, moment
 from trimtab.web.desk import Desk, DeskOf
 from trimtab.web.request_guard import heavy_with
 
 if TYPE_CHECKING:
+    from trimtab.base.inventory import InventoryDocument
     from trimtab.judge.efficiency_ladder import Ladder
     from trimtab.judge.sweep_result import SweepDocument
     from trimtab.probe.sweep import StoredSweep
@@ -73,6 +74,16 @@ def sweep_of(
             f"{visible(min(unknown)[:80])} is no factor of this sweep", code="factor-unknown"
         )
     return stored, analyse_sweep(measured_points(stored.measured), workload=workload)
+
+
+@document(api_router, "inventory")
+def inventory(
+    desk: DeskOf, site: str, *, since: Moment = None, until: Moment = None
+) -> InventoryDocument:
+    """Return what `trimtab inventory SITE --until TIME` prints: a kept inventory."""
+    from trimtab.probe.inventory import compared
+
+    return compared(desk.store, site, None, moment(since), moment(until, end=True))
 
 
 @document(api_router, "whatif")

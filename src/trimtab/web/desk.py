@@ -419,12 +419,14 @@ class Desk:
 
     # Results of commands, and values made of runs that are no series
 
-    def results(self, name: str, kind: type[ResultValue]) -> Results[ResultValue]:
-        """Return the stored horizons, or sweeps of the twin, of a site."""
+    def results(
+        self, name: str, kind: type[ResultValue], limit: int | None = None
+    ) -> Results[ResultValue]:
+        """Return the stored horizons, inventories or sweeps of the twin of a site."""
         from trimtab.store.kept import results_of
 
         self.place(name)
-        return results_of(self.store, name, kind)
+        return results_of(self.store, name, kind, limit=limit)
 
     def site(self, name: str) -> Any:
         """Return a site: from its file, else from the store."""

@@ -46,6 +46,30 @@ def ladder_page(
     return framed(request, site, "ladder", desk.remembered(site, noun, str, make))
 
 
+# Inventory
+
+
+@router.get("/s/{site:path}/inventory")
+def inventory_page(request: Request, desk: DeskOf, site: str) -> Response:
+    """Show in what the servers differed when they were last asked, and what had changed."""
+
+    def make() -> str:
+        from trimtab.base.inventory import Inventory
+        from trimtab.probe.inventory import compared
+        from trimtab.probe.page_inventory import inventory_document
+
+        newest = desk.results(site, Inventory, limit=2).held
+        if not newest:
+            return part("inventory.html.j2", site=site, document=None)
+        since = newest[1].at if len(newest) > 1 else None
+        document = inventory_document(compared(desk.store, site, newest[0].value, since, None))
+        drawn = sections(desk, site, "inventory", document)
+        return part("inventory.html.j2", site=site, document=document, sections=drawn)
+
+    body = desk.remembered(site, "inventory", str, make, "result")
+    return framed(request, site, "inventory", body)
+
+
 # Sweeps
 
 

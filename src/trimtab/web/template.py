@@ -46,6 +46,7 @@ NAV: Final = (
     ("overview", "Overview"),
     ("series", "Series"),
     ("targets", "Targets"),
+    ("inventory", "Inventory"),
     ("incidents", "Incidents"),
     ("ladder", "Ladder"),
     ("sweeps", "Sweeps"),

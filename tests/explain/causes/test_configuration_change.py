@@ -373,3 +373,52 @@ def test_a_reversal_between_two_snapshots_around_the_end(hours: float, code: str
     ]
     of = incident(until=START + 96 * HOUR - hours * HOUR)
     shows(CONFIGURATION_CHANGE, quiet(settings=rows, of=of), code)
+
+
+# From an inventory
+
+
+def looked(detail: str, *more: str, hours: float = 24.0, targets: tuple[str, ...] = ()) -> Context:
+    """Return the context of changes that an inventory noticed between two looks."""
+    since = BAD_FROM - hours / 2 * HOUR
+    until = since + hours * HOUR
+    entries = (
+        event(CHANGE, since, text, targets=targets, until=until, source="inventory")
+        for text in (detail, *more)
+    )
+    return quiet(events=tuple(entries), of=incident(effect=0.82))
+
+
+def test_a_change_that_an_inventory_noticed_is_found() -> None:
+    of = looked("drive/firmware of A F1 -> F2 on the servers oss[1-2]")
+    piece = shows(CONFIGURATION_CHANGE, of, "change-logged")
+    assert piece.weight > 0.3
+    assert "firmware of A F1 -> F2" in piece.what
+
+
+def test_the_longer_between_two_looks_the_less_a_change_weighs() -> None:
+    weights = [
+        shows(
+            CONFIGURATION_CHANGE, looked("kernel/release 1 -> 2", hours=hours), "change-logged"
+        ).weight
+        for hours in (2.0, 24.0, 240.0)
+    ]
+    assert weights == sorted(weights, reverse=True)
+    assert weights[0] > weights[1] > weights[2]
+
+
+def test_changes_of_one_look_are_no_rivals_of_one_another() -> None:
+    texts = [f"kernel/release 1 -> 2 on the servers {name}" for name in ("oss[1-2]", "mds1")]
+    alone = shows(CONFIGURATION_CHANGE, looked(texts[0]), "change-logged")
+    both = shows(CONFIGURATION_CHANGE, looked(*texts), "change-logged")
+    assert both.weight == alone.weight
+
+
+def test_entries_of_an_inventory_do_not_show_that_a_log_book_is_kept() -> None:
+    past = [
+        event(CHANGE, START - n * 24 * HOUR, "kernel/release 1 -> 2", source="inventory")
+        for n in range(3, 12)
+    ]
+    piece = shows(CONFIGURATION_CHANGE, quiet(events=tuple(past)), "change-logged")
+    assert piece.reason is not None
+    assert piece.weight == 0.0

@@ -130,6 +130,27 @@ def test_patterns_links_directories_and_times(server: Path) -> None:
     assert answer.skipped == {}
 
 
+def test_interrupts_of_a_device_and_its_name_in_a_command(server: Path) -> None:
+    card = server / "sys/class/net/ens1/device/msi_irqs"
+    card.mkdir(parents=True)
+    for number in (90, 91):
+        (card / str(number)).write_text("msix\n")
+        place = server / f"proc/irq/{number}"
+        place.mkdir(parents=True)
+        (place / "smp_affinity_list").write_text(f"{number - 88}\n")
+    (server / "proc/irq/7").mkdir()
+    (server / "proc/irq/7/smp_affinity_list").write_text("0\n")
+    command = {"key": "card", "argv": ["echo", "{name}", "{}"], "each": "/sys/class/net/*"}
+    answer = collect(
+        {"interrupts": ["/sys/class/net/*/device/msi_irqs"], "commands": [command]}, server
+    )
+    assert answer.files == {
+        "/proc/irq/90/smp_affinity_list": "2\n",
+        "/proc/irq/91/smp_affinity_list": "3\n",
+    }
+    assert [each.argv for each in answer.commands] == [("echo", "ens1", "/sys/class/net/ens1")]
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -193,10 +193,11 @@ def _weight_of(context: Context, event: Event, changes: Sequence[Event]) -> floa
     first = min([event.at for event in context.events] + [begins - timedelta(days=14)])
     known = (context.incident.until or context.now) - first
     reach = next((limit for limit, _ in _CHANCE_OF_GAP if far <= limit), _BEFORE)
-    window = max(reach, length_of(context))
-    # Changes that could not slow a probe are no rivals of one that could.
+    # An inventory knows a change only between two looks: that far apart, it falls in by chance.
+    window = max(reach, length_of(context), event.end - event.at)
+    # Rivals are changes of another time that could slow a probe as well.
     subject = _subject(context, event)
-    rivals = sum(_subject(context, change) >= subject for change in changes) - 1
+    rivals = len({change.at for change in changes if _subject(context, change) >= subject}) - 1
     weight = max(-0.3, min(_EVENT_MOST, beyond_chance(soon, rivals, known, window)))
     if late:
         # Logged once the work was done, or a reaction to the slow runs.

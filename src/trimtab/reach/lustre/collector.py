@@ -60,7 +60,8 @@ def commands_of(request, tree, euid):
             if wanted.fullmatch(os.path.basename(path)) and LISTED.match(path)
         ]
         for path in matches[:EACH_LIMIT]:
-            argv = [path if word == "{}" else word for word in command["argv"]]
+            words = {"{}": path, "{name}": os.path.basename(path)}
+            argv = [words.get(word, word) for word in command["argv"]]
             unfolded.append(dict(command, argv=before + argv))
     return unfolded
 

@@ -193,7 +193,7 @@ def read_to_end(descriptor, limit_bytes):
 
 
 def tasks(request, tree):
-    """Yield kind and path of every file in the request."""
+    """Yield kind and path of every file in the request; ``interrupts`` are lists of numbers."""
     for kind in ("files", "links", "directories"):
         for pattern in request.get(kind) or ():
             for path in tree.expand(pattern):
@@ -202,6 +202,10 @@ def tasks(request, tree):
                     yield "times", path
     if request.get("block_devices"):
         yield from block_tasks(tree)
+    for pattern in request.get("interrupts") or ():
+        for directory in tree.expand(pattern):
+            for number in tree.names(directory):
+                yield "files", "/proc/irq/" + number + "/smp_affinity_list"
 
 
 def block_tasks(tree):

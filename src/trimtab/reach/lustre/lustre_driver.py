@@ -16,6 +16,8 @@ from typing import Final
 
 from trimtab.base.error import RefusedError, ToolError, UsageError, code_of
 from trimtab.base.event import utc_now
+from trimtab.base.holder import Holders
+from trimtab.base.inventory import ServerInventory
 from trimtab.base.site import Servers, Site
 from trimtab.base.snapshot import (
     NotAvailable,
@@ -54,7 +56,13 @@ from trimtab.reach.lustre.lustre_telemetry import (
     target_snapshot,
 )
 from trimtab.reach.lustre.lustre_view import View
-from trimtab.reach.lustre.server_query import ask_client, ask_servers
+from trimtab.reach.lustre.quota_account import QuotaTally
+from trimtab.reach.lustre.server_query import (
+    ask_client,
+    ask_holders,
+    ask_inventory,
+    ask_servers,
+)
 from trimtab.reach.lustre.server_write import InstructionResult, ServerWriter
 from trimtab.reach.lustre.target_state import backing_of, read_backing, serving, write_times_of
 from trimtab.reach.process import Execute, ProcessResult
@@ -470,6 +478,23 @@ class LustreDriver:
     def pools(self) -> Mapping[str, tuple[int, ...]] | NotAvailable:
         """Return the OST indices of each pool, as this client knows them."""
         return read_pools(self.file_system, self.execute)
+
+    def inventory(self) -> tuple[ServerInventory, ...] | NotAvailable:
+        """Return the inventory of every server and client of the site file."""
+        if not (self.servers.names or self.servers.clients):
+            return not_available("no-servers", "the site file names no servers")
+        return ask_inventory(self.servers, self.file_system, fan_out=self.fan_out)
+
+    def holders(self) -> Holders | NotAvailable:
+        """Return who holds the space, from the quota accounts of the servers."""
+        if not self.servers.names:
+            return not_available("no-servers", "the site file names no servers")
+        pools = self.pools()
+        known = {} if isinstance(pools, NotAvailable) else pools
+        tally = QuotaTally(self.file_system, {name: set(known[name]) for name in known})
+        if isinstance(pools, NotAvailable):
+            tally.problems.append(f"pools are unknown: {pools.reason}")
+        return ask_holders(self.servers, tally, fan_out=self.fan_out, at=self.clock())
 
     def run(
         self, server: str | None, argv: Sequence[str], timeout_s: float

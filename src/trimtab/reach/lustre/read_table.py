@@ -245,6 +245,23 @@ OF_FOLLOWING: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Read from an MDS in each round of following an index: whether its user still exists."""
 
+_QUOTAS: Final = ("usr", "grp", "prj")
+OF_HOLDERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "parameters": {
+        "argv": (
+            "lctl",
+            "get_param",
+            "osp.*.active",
+            *(f"osd-*.*.quota_slave.acct_{kind}" for kind in ("user", "group", "project")),
+            *(f"qmt.*.{part}-0x0.glb-{kind}" for part in ("dt", "md") for kind in _QUOTAS),
+            LAST,
+        ),
+        "why": "use and limits of every user, group and project",
+    },
+    "devices": COMMANDS["devices"],
+}
+"""Read by `trimtab holders` alone. All users may read them, so sudo is not used."""
+
 _SENT: Final = ("argv", "sudo", "keep", "first_line", "each", "match")
 
 
@@ -272,16 +289,22 @@ def request(
     *,
     deadline_s: float,
     sudo: Sequence[str] | None = None,
+    limit_bytes: int = 8 * 2**20,
 ) -> dict[str, Any]:
     """Return a collector request for commands by key; see `COMMANDS`.
 
     Without any it requests nothing: every answer has its start time.
+
+    Parameters
+    ----------
+    limit_bytes
+        Of the output of each command, and of all together.
     """
     return {
         "format": 1,
         "deadline_s": deadline_s,
         "sudo": None if sudo is None else list(sudo),
-        "limit_bytes": 8 * 2**20,
+        "limit_bytes": limit_bytes,
         "files": [],
         "links": [],
         "directories": [],
@@ -290,7 +313,7 @@ def request(
             {
                 "key": key,
                 "timeout_s": max(1.0, deadline_s / 2),
-                "limit_bytes": 8 * 2**20,
+                "limit_bytes": limit_bytes,
                 **{name: command[name] for name in _SENT if name in command},
             }
             for key, command in commands.items()

@@ -7,15 +7,20 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from trimtab.base.error import ToolError
+from trimtab.base.holder import Holders
+from trimtab.base.inventory import ServerInventory
 from trimtab.base.site import Servers
 from trimtab.base.snapshot import CONNECTED, INACTIVE, NotAvailable, not_available
 from trimtab.base.units import enumerated
 from trimtab.reach.fleet import FanOut
 from trimtab.reach.host import complaint
 from trimtab.reach.lustre.collector import HUNG_LIMIT, hanging
+from trimtab.reach.lustre.inventory_reading import server_inventory
+from trimtab.reach.lustre.inventory_table import inventory_request
 from trimtab.reach.lustre.lustre_target import LfsDf, LfsDfLine, parse_lfs_df, parse_name
 from trimtab.reach.lustre.lustre_view import (
     NOTHING,
@@ -26,9 +31,11 @@ from trimtab.reach.lustre.lustre_view import (
     parse_asked,
 )
 from trimtab.reach.lustre.parameter import Parameters
+from trimtab.reach.lustre.quota_account import QuotaTally
 from trimtab.reach.lustre.read_table import (
     CLIENT_IMPORTS,
     CLIENT_PARAMETERS,
+    OF_HOLDERS,
     request,
     server_request,
 )
@@ -177,6 +184,34 @@ def ask_servers(servers: Servers, file_system: str, *, fan_out: FanOut) -> dict[
     names = tuple(dict.fromkeys((*servers.names, *servers.clients)))
     request = server_request(deadline_s=servers.timeout_s, sudo=sudo_of(servers))
     return views_of(names, request, servers, file_system, fan_out=fan_out)
+
+
+def ask_inventory(
+    servers: Servers, file_system: str, *, fan_out: FanOut
+) -> tuple[ServerInventory, ...]:
+    """Return the inventory of every server and client, in one round trip to each."""
+    roles = {name: "client" for name in servers.clients}
+    roles |= {name: "oss" for name in servers.oss}
+    roles |= {name: "oss and mds" if name in servers.oss else "mds" for name in servers.mds}
+    request = inventory_request(deadline_s=servers.timeout_s)
+    views = views_of(tuple(roles), request, servers, file_system, fan_out=fan_out)
+    return tuple(server_inventory(view, roles[name]) for name, view in views.items())
+
+
+_AT_ONCE: Final = 16
+"""Servers whose accounts are held at once: those of 10,000 users are megabytes a target."""
+
+
+def ask_holders(servers: Servers, tally: QuotaTally, *, fan_out: FanOut, at: datetime) -> Holders:
+    """Return who holds the space, in one round trip to each server, some servers at a time."""
+    question = request(OF_HOLDERS, deadline_s=servers.timeout_s, limit_bytes=_OUTPUT_LIMIT_BYTES)
+    for begin in range(0, len(servers.names), _AT_ONCE):
+        names = servers.names[begin : begin + _AT_ONCE]
+        for view in views_of(names, question, servers, tally.file_system, fan_out=fan_out).values():
+            tally.add(view)
+        if servers.reach == "local":
+            break  # all of them are this host
+    return tally.holders(at)
 
 
 def sudo_of(servers: Servers) -> Sequence[str] | None:
