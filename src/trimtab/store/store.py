@@ -505,9 +505,9 @@ class Store(
         if site is not None:
             query = query.where(schema.site.c.name == site)
         if kinds:
-            query = query.where(schema.event.c.kind.in_([kind.value for kind in kinds]))
+            query = query.where(schema.event.c.kind.in_(kinds))
         elif not made:
-            query = query.where(schema.event.c.kind.not_in([kind.value for kind in MADE]))
+            query = query.where(schema.event.c.kind.not_in(MADE))
         with self._reading() as connection:
             records = connection.execute(between(query, schema.event.c.at, since, until)).all()
         return tuple(to_event(row) for row in records)
@@ -515,8 +515,7 @@ class Store(
     def add_result(self, result: KeptResult) -> None:
         """Store the result of a command permanently."""
         with self._writing() as connection:
-            number = site_number(connection, result.site)
-            row = row_of(result, schema.result, site=number)
+            row = row_of(result, schema.result, site=site_number(connection, result.site))
             connection.execute(insert(schema.result).values(row))
 
     def results(
@@ -524,20 +523,18 @@ class Store(
     ) -> tuple[KeptResult, ...]:
         """Return the results of commands of one kind up to a time, the newest first."""
         result = schema.result.c
-        query = of_site(select(schema.result), schema.result, site)
-        query = query.where(result.kind == kind).order_by(result.at.desc(), result.number.desc())
-        query = query.where(result.at <= until) if until is not None else query
-        query = query.limit(limit)
+        query = of_site(select(schema.result), schema.result, site).where(result.kind == kind)
+        query = between(query, result.at, None, until).limit(limit)
+        query = query.order_by(result.at.desc(), result.number.desc())
         with self._reading() as connection:
-            records = connection.execute(query).all()
-        return tuple(value_of(KeptResult, row, site=site) for row in records)
+            rows = connection.execute(query).all()
+        return tuple(value_of(KeptResult, row, site=site) for row in rows)
 
     def prune(self, site: str, before: datetime, *, now: datetime) -> Pruned:
         """Remove snapshots, contents of raw outputs, alerts and inventories older than that.
 
-        Runs, samples, slots, events and the descriptions of outputs stay. Content that a younger
-        run printed too stays as well, and so do the last alert about each subject and the last
-        inventory. It can be interrupted at any moment and called again.
+        All else stays, and so do content that a younger run printed, the last alert of each subject
+        and the last inventory. It can be interrupted and called again.
 
         Parameters
         ----------
