@@ -73,10 +73,9 @@ def status_of(
 
     with ExitStack() as stack:
         looks = {name: stack.enter_context(keeping(store, name)) for name in names}
-        if len(names) != 1:
-            return make()
-        status_kept = looks[names[0]].remembered("status", Status, rests_on, make)
-        return replace(status_kept, store=str(store.location))
+        one = looks[names[0]] if len(names) == 1 else None
+        found = make() if one is None else one.remembered("status", Status, rests_on, make)
+        return replace(found, store=str(store.location))
 
 
 def _status(
@@ -104,7 +103,7 @@ def _status(
     costs = [cost for name in sites if (cost := _cost(store, name)) is not None]
     judged = [entry for name in sites if (entry := last_judged(store, name)) is not None]
     return Status(
-        str(store.location),
+        "",  # a store may be moved: where it is now is no part of what is kept
         window_s,
         sites,
         tuple(series),

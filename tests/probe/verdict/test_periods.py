@@ -282,7 +282,7 @@ def test_limits_of_an_edited_site_file_hold_in_every_period(store):
 
 
 def test_judged_afresh_all_periods_are_compared(store):
-    first = from_nothing(store)
+    first = answers(store)
     with kept.afresh() as comparison:
         assert answers(store) == first
     assert (comparison.values > 10, comparison.differing) == (True, [])
