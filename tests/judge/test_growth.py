@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.support.counts import repetitions
 
-from trimtab.purge.horizon.horizon_estimate import DAYS_MINIMUM, forecast_growth
+from trimtab.judge.growth import DAYS_MINIMUM, forecast_growth
 
 DAY_S = 86400
 START_S = 1_700_000_000
