@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from trimtab.base.encode import bounds, shape
-from trimtab.base.units import format_bytes, format_duration
+from trimtab.base.units import format_bytes, format_duration, plural
 from trimtab.judge.bootstrap import block_length, widening
 
 if TYPE_CHECKING:
     import numpy
 
-    from trimtab.judge.array import Floats
+    from trimtab.judge.array import Floats, Ints
 
 DAYS_MINIMUM: Final = 14
 """Two weeks: fewer days show neither the weekly pattern nor the variation of days."""
@@ -92,7 +93,7 @@ def forecast_growth(
     -------
     Growth
         Expected growth and interval in bytes, or the ``reason`` why there is no forecast: fewer
-        than `DAYS_MINIMUM` days, or a gap of more than three days.
+        than `DAYS_MINIMUM` days since the last gap of more than three days.
 
     Notes
     -----
@@ -109,7 +110,7 @@ def forecast_growth(
     autocorrelation of 0.5, 4 / 3 / 4 and 5 / 5 / 4 %; lognormal days, whose monthly maximum is
     eight times their median, 9 / 7 / 6 and 7 / 9 / 9 %; days with a weekly pattern, under 2 %.
     """
-    reason, daily = _daily(points, purged)
+    reason, daily = daily_growth(points, purged)
     if reason is not None or daily is None:
         days = 0 if daily is None else len(daily)
         return Growth(ahead_s, None, None, None, LEVEL, days, reason)
@@ -130,16 +131,25 @@ def forecast_growth(
     )
 
 
-def _daily(
-    points: Sequence[tuple[int, int]], purged: Sequence[tuple[int, int]]
+def daily_growth(
+    points: Sequence[tuple[int, float]], purged: Sequence[tuple[int, float]] = ()
 ) -> tuple[str | None, Floats | None]:
-    """Return why there is no forecast, and the growth of each day in bytes, oldest first."""
+    """Return why there is no forecast, and the growth of each day, oldest first.
+
+    Days before a gap of more than three days are left out: it hides how they vary.
+    """
     import numpy as np
 
     end = max((at for at, _ in points), default=0)
     recent = sorted({at: used for at, used in points if at >= end - WINDOW_S}.items())
+    gap = ""
+    for number, ((before, _), (after, _)) in enumerate(pairwise(recent), 1):
+        if after - before > _GAP_MAXIMUM_S:
+            first, gap = number, f" to a gap of {format_duration(after - before)}"
+    if gap:
+        recent = recent[first:]
     if len(recent) < 2:
-        return f"{len(recent)} snapshots are too few", None
+        return f"{plural(len(recent), 'snapshot')}{gap}: too few", None
     at = np.array([at for at, _ in recent], np.float64)
     gross = np.array([used for _, used in recent], np.float64)
     for when, freed in purged:
@@ -147,10 +157,7 @@ def _daily(
     days = int((at[-1] - at[0]) // _DAY_S)
     grown = np.diff(np.interp(at[-1] - _DAY_S * np.arange(days, -1, -1), at, gross))
     if days < DAYS_MINIMUM:
-        return f"snapshots reach back {days} days; a forecast needs {DAYS_MINIMUM}", grown
-    gap_s = float(np.diff(at).max())
-    if gap_s > _GAP_MAXIMUM_S:
-        return f"no snapshot for {format_duration(gap_s)}: variation of days unknown", grown
+        return f"snapshots reach back {days} days{gap}; a forecast needs {DAYS_MINIMUM}", grown
     return None, grown
 
 
@@ -170,20 +177,30 @@ def _errors(daily: Floats, ahead_days: float) -> Floats:
     spread = daily.std()
     # Scaled by the spread of each past: a past without the rare large days both forecasts too
     # little and varies too little, and this corrects for both.
-    shown = np.maximum(past.std(axis=1), _SPREAD_MINIMUM * spread)
-    scale = np.divide(spread, shown, out=np.ones_like(shown), where=shown > 0)
-    return (future - ahead_days * past.mean(axis=1)) * scale
+    return (future - ahead_days * past.mean(axis=1)) * scale_of(past.std(axis=1), float(spread))
+
+
+def scale_of(shown: Floats, spread: float) -> Floats:
+    """Return the factor for the errors of drawn pasts with these spreads."""
+    import numpy as np
+
+    least = np.maximum(shown, _SPREAD_MINIMUM * spread)
+    return np.divide(spread, least, out=np.ones_like(least), where=least > 0)
 
 
 def _drawn(daily: Floats, length: int, generator: numpy.random.Generator) -> Floats:
     """Return `DRAWS` series of ``length`` days, made of circular blocks of ``daily``."""
+    return daily[drawn_days(len(daily), length, DRAWS, generator)]
+
+
+def drawn_days(n: int, length: int, draws: int, generator: numpy.random.Generator) -> Ints:
+    """Return the days of drawn series, in circular blocks of ``n`` days; shape (draws, length)."""
     import numpy as np
 
-    n = len(daily)
     block = block_length(n)
-    starts = generator.integers(0, n, (DRAWS, -(-length // block)))
-    days = (starts[:, :, None] + np.arange(block)).reshape(DRAWS, -1)[:, :length]
-    return daily[days % n]
+    starts = generator.integers(0, n, (draws, -(-length // block)))
+    days = (starts[:, :, None] + np.arange(block)).reshape(draws, -1)[:, :length]
+    return days % n
 
 
 shape(
