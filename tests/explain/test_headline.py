@@ -13,8 +13,8 @@ from trimtab.base.error import Message
 from trimtab.base.event import JOURNAL, Event, EventKind
 from trimtab.base.series import ChangePoint, ChangeStatus, SeriesJudgement, SeriesKey
 from trimtab.explain.headline import headline, site_troubles
+from trimtab.explain.purge_trouble import purge_troubles
 from trimtab.explain.status import IncidentStatus, PlanSlot, SiteStanding
-from trimtab.explain.trouble import purge_troubles
 from trimtab.judge.series_analysis import judge_series
 from trimtab.judge.series_level import level_now, onset_text, series_word
 

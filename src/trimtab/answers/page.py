@@ -35,8 +35,10 @@ from trimtab.base.units import (
 )
 from trimtab.base.verdict import VerdictStatus
 from trimtab.explain.headline import headline, site_troubles, targets_headline, tone_of
+from trimtab.explain.space_forecast import day_text
 from trimtab.explain.status import (
     BENCHMARK,
+    FullWhen,
     JudgedStatus,
     ProbeCost,
     RejectedSeries,
@@ -320,7 +322,7 @@ def targets_table(
     link
         Address of a target's own page.
     """
-    columns = ("target", "full>", "inodes>", "new files", "trim?", "trouble")
+    columns = ("target", "full>", "inodes>", "full on?", "new files", "trim?", "trouble")
     return table(columns, (_target_row(each, link(each.name)) for each in targets), first=_ROWS)
 
 
@@ -347,6 +349,7 @@ def _target_row(target_state: TargetState, link: str) -> Row:
         Cell(name, seen.target.server or _UNKNOWN, link=link),
         Cell(_percent(seen.fullness()), "" if size is None else f"of {format_bytes(size)}"),
         _percent(_inodes(seen)),
+        _full_on(target_state.full_when),
         _creation(seen),
         Cell(trim_state(seen)),
         Cell(
@@ -364,6 +367,25 @@ def _percent(fraction: float | None) -> str:
 def _inodes(seen: TargetSnapshot) -> float | None:
     total, free = seen.number("inodes_total"), seen.number("inodes_free")
     return None if not total or free is None else 1 - free / total
+
+
+def _full_on(forecasts: Sequence[FullWhen]) -> Cell:
+    """Return the first day on which something of a target is full, and on which it is at a limit.
+
+    Empty if that is not within the time of a forecast.
+    """
+    full, limit = (
+        (
+            min((at for each in crossings if (at := each.at) is not None), default=None)
+            for crossings in zip(*((each.full, each.limit) for each in forecasts), strict=True)
+        )
+        if forecasts
+        else (None, None)
+    )
+    return Cell(
+        "" if full is None else f"{full:%Y-%m-%d}",
+        "" if limit is None else f"limit {limit:%Y-%m-%d}",
+    )
 
 
 def _creation(seen: TargetSnapshot) -> str:
@@ -398,10 +420,16 @@ def target_document(state: SiteState, target_state: TargetState) -> Document:
         answer=target_answer(state, target_state),
         sections=(
             Section("Troubles", notes=sources),
+            Section("Full when", notes=tuple(map(_full_when, target_state.full_when))),
             Section("Telemetry", tables=(_facts(_reading_rows(target_state.seen.readings)),)),
             Section("Settings", tables=(_facts(_setting_rows(target_state.seen.settings)),)),
         ),
     )  # fmt: skip
+
+
+def _full_when(each: FullWhen) -> str:
+    limit = format_percent(each.limit.level, 0)
+    return f"{each.kind}: limit of {limit} {day_text(each.limit)}; full {day_text(each.full)}"
 
 
 def _facts(facts: Iterable[tuple[str, str, str]]) -> Table | None:

@@ -27,6 +27,7 @@ AHEAD_DAYS: Final = 90
 """No forecast reaches further ahead than the record that it is based on reaches back."""
 _DRAWS: Final = 1000
 """Beyond each end lie fifty futures; the end itself is a whole day."""
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def _passing(ahead: Floats, needed: float, end: int) -> list[datetime | None]:
     """Return the median and the ends of the times at which futures grow by ``needed``."""
     import numpy as np
 
-    passed = ahead >= needed
+    passed = ahead >= needed - _ROUNDING
     first = np.where(passed.any(axis=1), passed.argmax(axis=1) + 1.0, np.inf)
     shares = [0.5, (1 - LEVEL) / 2, (1 + LEVEL) / 2]
     begin = datetime.fromtimestamp(end, UTC)

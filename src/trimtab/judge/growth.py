@@ -142,12 +142,11 @@ def daily_growth(
 
     end = max((at for at, _ in points), default=0)
     recent = sorted({at: used for at, used in points if at >= end - WINDOW_S}.items())
-    gap = ""
+    first, gap = 0, ""
     for number, ((before, _), (after, _)) in enumerate(pairwise(recent), 1):
         if after - before > _GAP_MAXIMUM_S:
             first, gap = number, f" to a gap of {format_duration(after - before)}"
-    if gap:
-        recent = recent[first:]
+    recent = recent[first:]
     if len(recent) < 2:
         return f"{plural(len(recent), 'snapshot')}{gap}: too few", None
     at = np.array([at for at, _ in recent], np.float64)

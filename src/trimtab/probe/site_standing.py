@@ -13,9 +13,11 @@ from trimtab.base.incident import GOING_ON, Explanation, series_of_incident
 from trimtab.base.schedule import PURGE_PLAN
 from trimtab.base.site import Site
 from trimtab.base.text import key_label
+from trimtab.explain.purge_trouble import REMEMBERED, purge_troubles
 from trimtab.explain.status import IncidentStatus, PlanSlot, PurgeTrouble, SiteStanding
-from trimtab.explain.trouble import REMEMBERED, purge_troubles, site_state
+from trimtab.explain.trouble import site_state
 from trimtab.probe.site_status import incident_status, slow_targets, status_of
+from trimtab.probe.space_history import full_when_of
 from trimtab.site.lookup import site_named, where_of
 from trimtab.site.place import Place
 from trimtab.store.kept import keeping, value_of
@@ -57,7 +59,10 @@ def standing_of(
     slow = slow_targets(store, name, until=until)
     stored = snapshot is None
     seen = store.latest_snapshot(name, until) if snapshot is None else snapshot
-    state = None if seen is None else site_state(name, seen, place.limits, stored=stored, slow=slow)
+    state = None
+    if seen is not None:
+        full_when = full_when_of(store, name, place.limits, seen.at)
+        state = site_state(name, seen, place.limits, stored=stored, slow=slow, full_when=full_when)
     if explanations is None:
         known = map(incident_status, store.incidents(name))
         searched = store.judged(name) is not None

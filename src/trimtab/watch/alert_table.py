@@ -18,9 +18,11 @@ from trimtab.base.event import Event
 from trimtab.base.finding import Alert, Phase, Severity
 from trimtab.base.incident import GOING_ON
 from trimtab.base.site import Site
-from trimtab.explain.status import PurgeTrouble, Trouble
+from trimtab.explain.space_forecast import full_soon
+from trimtab.explain.status import FullWhen, PurgeTrouble, Trouble
 from trimtab.explain.trouble import host_troubles, is_loss_confirmed, target_troubles
 from trimtab.probe.site_standing import purging_of
+from trimtab.probe.space_history import full_when_of
 from trimtab.store.kept import KeptIncident
 from trimtab.store.location import purge_place
 
@@ -83,6 +85,7 @@ STATES: Final = (
     StateAlert("target-failed-over", "failed-over", _WARNING, "failed over"),
     StateAlert("target-over-limit", "over-limit", _WARNING, "over the fullness limit"),
     StateAlert("target-inodes", "inodes", _WARNING, "almost out of inodes"),
+    StateAlert("target-full-soon", "full-soon", _WARNING, "over the limit or full within a week"),
     StateAlert("target-media-errors", "media-errors", _WARNING, "with media errors"),
 )
 """States that raise alerts.
@@ -227,6 +230,7 @@ class PlaceView:
     fullness: float | None = None
     bad_checksums: float | None = None
     confirmed: frozenset[str] = frozenset()
+    full_when: tuple[FullWhen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,12 +301,14 @@ class SnapshotViews:
     def __init__(self) -> None:
         self._made: list[tuple[Snapshot, SnapshotView]] = []
 
-    def of(self, site: Site, snapshots: Iterable[Snapshot]) -> tuple[SnapshotView, ...]:
-        """Return the view of each snapshot."""
+    def of(
+        self, site: Site, store: Store, snapshots: Iterable[Snapshot]
+    ) -> tuple[SnapshotView, ...]:
+        """Return the view of each snapshot; forecasts come from the store."""
         # A snapshot that is read twice is the same object in memory (`SnapshotRecords`).
         known = {id(snapshot): view for snapshot, view in self._made}
         self._made = [
-            (snapshot, known.get(id(snapshot)) or snapshot_view(site, snapshot))
+            (snapshot, known.get(id(snapshot)) or _view(site, store, snapshot))
             for snapshot in snapshots
         ]
         return tuple(view for _, view in self._made)
@@ -327,25 +333,38 @@ def observe(
         reopen=site.limits.reopen,
         judged_at=None if judged is None else judged.at,
         incidents=tuple(incidents.values()),
-        snapshots=(views or SnapshotViews()).of(site, store.snapshots(site.name, limit=2)),
+        snapshots=(views or SnapshotViews()).of(site, store, store.snapshots(site.name, limit=2)),
         actions=_failed(store.actions(site.name, since=now - _DAY)),
         purging=purging_of(store, site.name, now),
         forged=_forged(store.events(site=site.name, since=now - RECENT)),
     )
 
 
-def snapshot_view(site: Site, snapshot: Snapshot) -> SnapshotView:
-    """Return the problems of a snapshot, by target and machine."""
-    places = {
-        seen.target.name: PlaceView(
-            seen.target.name,
-            target_troubles(seen, site.limits),
+def _view(site: Site, store: Store, snapshot: Snapshot) -> SnapshotView:
+    return snapshot_view(site, snapshot, full_when_of(store, site.name, site.limits, snapshot.at))
+
+
+def snapshot_view(
+    site: Site, snapshot: Snapshot, full_when: Mapping[str, tuple[FullWhen, ...]] | None = None
+) -> SnapshotView:
+    """Return the problems of a snapshot, by target and machine.
+
+    Parameters
+    ----------
+    full_when
+        Target to its forecasts.
+    """
+    places = {}
+    for seen in snapshot.targets:
+        name, forecasts = seen.target.name, (full_when or {}).get(seen.target.name, ())
+        places[name] = PlaceView(
+            name,
+            target_troubles(seen, site.limits, full_soon(forecasts, snapshot.at)),
             seen.fullness(),
             _bad_checksums(seen.readings),
             frozenset({"lost"}) if is_loss_confirmed(seen, snapshot) else frozenset(),
+            forecasts,
         )
-        for seen in snapshot.targets
-    }
     places |= {
         host.name: PlaceView(
             host.name, host_troubles(host), bad_checksums=_bad_checksums(host.readings)
