@@ -18,7 +18,7 @@ START_S = 1_700_000_000
 FAR = datetime.max.replace(tzinfo=UTC)
 
 
-def points_of(daily: np.ndarray, begin: float = 0.2) -> list[tuple[int, float]]:
+def points_of(daily: np.ndarray, begin: float = 0.25) -> list[tuple[int, float]]:
     values = begin + np.concatenate(([0.0], np.cumsum(daily)))
     return [(START_S + day * DAY_S, float(value)) for day, value in enumerate(values)]
 
@@ -37,7 +37,7 @@ def test_even_growth_passes_on_the_day_that_it_must() -> None:
 
 
 def test_a_level_that_is_passed_has_no_day() -> None:
-    (passed, full) = crossings(points_of(np.full(20, 1 / 64)), [0.25, 1.0])
+    (passed, full) = crossings(points_of(np.full(20, 1 / 64)), [0.5, 1.0])
     assert passed.is_passed
     assert passed.at is None
     assert full.at is not None
@@ -50,11 +50,11 @@ def test_what_does_not_grow_is_not_full_in_time() -> None:
 
 
 def test_a_purge_a_week_is_expected_again() -> None:
-    week = np.array([0.02] * 6 + [-0.11])
-    growing, purged = (
-        crossings(points_of(np.tile(days, 8), 0.3), [0.5])[0] for days in (np.full(7, 0.01), week)
-    )
-    assert when(growing)[1] < when(purged)[1]
+    days = np.full(56, 1 / 64)
+    purged = np.where(np.arange(56) % 7 == 6, -5 / 64, days)
+    each = [points_of(daily, 0.0) for daily in (days, purged)]
+    growing, kept_down = (crossings(points, [points[-1][1] + 0.25])[0] for points in each)
+    assert when(growing)[1] < when(kept_down)[1]
 
 
 @pytest.mark.parametrize("count", [0, 1, DAYS_MINIMUM])
