@@ -80,6 +80,7 @@ def test_a_short_record_has_a_reason(store: Store) -> None:
     (space, _) = full_when_of(store, SITE.name, SITE.limits, now)["OST0000"]
     assert space.full.at is None
     assert space.full.reason == "snapshots reach back 3 days; a forecast needs 14"
+    assert space.full.reason.code == "forecast-too-short"
     assert full_when_of(store, SITE.name, SITE.limits, BEGIN + EVENING) == {}
 
 

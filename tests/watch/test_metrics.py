@@ -75,7 +75,11 @@ def test_targets_of_lustre_have_the_names_of_its_exporters() -> None:
 def test_the_days_of_a_forecast_are_samples_as_far_as_they_are_known() -> None:
     forecasts = (
         FullWhen("bytes", Crossing(0.75, NOON), Crossing(1.0)),
-        FullWhen("inodes", Crossing(0.95, is_passed=True), Crossing(1.0, reason="a day is short")),
+        FullWhen(
+            "inodes",
+            Crossing(0.95, is_passed=True),
+            Crossing(1.0, reason=Message("forecast-too-short", "3 days")),
+        ),
     )
     found = rows(snapshot=snapshot(("used_bytes", 3)), full_when={"OST0000": forecasts})
     of = [

@@ -67,10 +67,11 @@ def day_text(crossing: Crossing) -> str:
     Examples
     --------
     >>> from datetime import UTC
+    >>> from trimtab.base.error import Message
     >>> day_text(Crossing(0.75, *(datetime(2026, 12, day, tzinfo=UTC) for day in (9, 7, 13))))
     'about 2026-12-09 (2026-12-07 to 2026-12-13)'
-    >>> day_text(Crossing(0.75, reason="snapshots reach back 3 days; a forecast needs 14"))
-    'cannot tell: snapshots reach back 3 days; a forecast needs 14'
+    >>> day_text(Crossing(0.75, reason=Message("forecast-too-short", "3 days")))
+    'cannot tell: 3 days'
     """
     if crossing.reason is not None:
         return f"cannot tell: {crossing.reason}"

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from trimtab.base.error import Message
 from trimtab.judge.bootstrap import widening
 from trimtab.judge.growth import LEVEL, daily_growth, drawn_days, scale_of
 
@@ -53,7 +54,7 @@ class Crossing:
     latest: datetime | None = None
     days: int = 0
     is_passed: bool = False
-    reason: str | None = None
+    reason: Message | None = None
 
 
 def crossings(points: Sequence[tuple[int, float]], levels: Sequence[float]) -> tuple[Crossing, ...]:
@@ -71,7 +72,8 @@ def crossings(points: Sequence[tuple[int, float]], levels: Sequence[float]) -> t
     reason, daily = daily_growth(points)
     days = 0 if daily is None else len(daily)
     if reason is not None or daily is None:
-        return tuple(Crossing(level, days=days, reason=reason) for level in levels)
+        short = Message("forecast-too-short", str(reason))
+        return tuple(Crossing(level, days=days, reason=short) for level in levels)
     end, now = max(points)
     ahead = None
     made = []
