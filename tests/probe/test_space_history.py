@@ -21,6 +21,7 @@ from trimtab.store.kept import afresh
 from trimtab.store.store import Store
 from trimtab.watch.alert_decision import decide
 from trimtab.watch.alert_table import SnapshotViews, observe
+from trimtab.web.page_dashboard_chart import life_charts
 
 SITE = a_site()
 PLACE = Place(SITE.name, SITE)
@@ -101,12 +102,22 @@ def test_every_face_says_the_same_day(store: Store, capsys: pytest.CaptureFixtur
     day = f"{BEGIN + 31 * DAY + 6 * DAY:%Y-%m-%d}"
     assert (state.name, [trouble.id for trouble in state.troubles]) == ("OST0000", ["full-soon"])
     assert f"over its limit of 75 % about {day}" in state.troubles[0].text
-    document = targets_document(standing)
+    space, document = state.full_when[0], targets_document(standing)
     assert f"over its limit of 75 % about {day}" in document.answer
     print_document(document)
     assert f"(limit {day})" in capsys.readouterr().out
     print_document(target_document(standing.state, state))
     assert f"bytes: limit of 75 % about {day}" in capsys.readouterr().out
+    chart, *_ = life_charts(store, SITE.name, state.name, state.full_when)
+    assert chart is not None
+    drawn = [
+        row
+        for layer in chart.specification["layer"]
+        for row in layer["data"]["values"]
+        if "until" in row
+    ]
+    ends = [each.at.timestamp() * 1000 for each in (space.limit, space.full) if each.at]
+    assert [(row["value"], row["until"]) for row in drawn] == [(75, ends[0]), (100, ends[1])]
 
 
 def test_the_alert_comes_a_week_ahead_once_and_ends_when_the_day_recedes(store: Store) -> None:

@@ -13,7 +13,7 @@ The marks are pure::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from trimtab.base.event import Event
+    from trimtab.explain.status import FullWhen
     from trimtab.probe.site_judgement import JudgedSite
     from trimtab.store.kept import KeptIncident
     from trimtab.store.store import Store
@@ -465,11 +466,13 @@ def spread_charts(judged: JudgedSite) -> Iterator[Chart | None]:
         )
 
 
-def life_charts(store: Store, site: str, target: str) -> Iterator[Chart | None]:
+def life_charts(
+    store: Store, site: str, target: str, forecasts: Iterable[FullWhen]
+) -> Iterator[Chart | None]:
     """Yield the fullness of a target over its stored snapshots, and its rate in every survey."""
     import polars as pl
 
-    yield _fullness_chart(store, site, target)
+    yield _fullness_chart(store, site, target, forecasts)
     of_target = store.survey_frame(site, target=target)
     for metric in of_target["metric"].unique(maintain_order=True).to_list():
         unit = METRIC_UNITS.get(metric)
@@ -490,7 +493,9 @@ def life_charts(store: Store, site: str, target: str) -> Iterator[Chart | None]:
         )
 
 
-def _fullness_chart(store: Store, site: str, target: str) -> Chart | None:
+def _fullness_chart(
+    store: Store, site: str, target: str, forecasts: Iterable[FullWhen]
+) -> Chart | None:
     times = store.snapshot_times(site)
     rows = [
         {"at": milliseconds(each.at), "value": 100 * each.fullness}
@@ -498,18 +503,42 @@ def _fullness_chart(store: Store, site: str, target: str) -> Chart | None:
     ]
     if not rows:
         return None
+    ahead = [
+        {
+            "at": milliseconds(each.earliest),
+            "until": milliseconds(each.latest or each.at),
+            "value": 100 * each.level,
+        }
+        for forecast in forecasts
+        if forecast.kind == "bytes"
+        for each in (forecast.limit, forecast.full)
+        if each.earliest is not None and each.at is not None
+    ]
+    lines = (
+        " Lines: over its limit, and full, from the earliest day to the latest (90 %), or to the "
+        "middle where the latest is too far off."
+    )
     return Chart(
         name="fullness",
         title="Fullness",
-        caption=f"Used / (used + available) in {len(rows)} of {len(times):,} stored snapshots.",
-        specification=_dots(rows, "full in %", 100.0 / 1.05),
+        caption=f"Used / (used + available) in {len(rows)} of {len(times):,} stored snapshots."
+        f"{lines if ahead else ''}",
+        specification=_dots(rows, "full in %", 100.0 / 1.05, ahead),
     )
 
 
-def _dots(rows: list[dict[str, Any]], title: str, largest: float) -> dict[str, Any]:
-    x, y = time_axis(rows), value_axis("value", title, largest * 1.05)
-    mark = data(rows).mark_point(size=16, color=ACCENT)
-    return layered([mark.encode(x=x, y=y)])
+def _dots(
+    rows: list[dict[str, Any]],
+    title: str,
+    largest: float,
+    ahead: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    x, y = time_axis([*rows, *ahead]), value_axis("value", title, largest * 1.05)
+    layers = [data(rows).mark_point(size=16, color=ACCENT).encode(x=x, y=y)]
+    if ahead:
+        line = data(ahead).mark_rule(color=SECOND, strokeWidth=3)
+        layers.append(line.encode(x=x, x2="until", y=y))
+    return layered(layers)
 
 
 # Incidents
