@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.support.watched import a_site
 
-from trimtab.answers.page import target_document, targets_document
+from trimtab.answers.page import target_document, targets_document, targets_table
 from trimtab.base.finding import Alert, Phase
 from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.probe.site_standing import standing_of
@@ -82,6 +82,12 @@ def test_a_short_record_has_a_reason(store: Store) -> None:
     assert space.full.at is None
     assert space.full.reason == "snapshots reach back 3 days; a forecast needs 14"
     assert space.full.reason.code == "forecast-too-short"
+    state = standing_of(store, PLACE).state
+    assert state is not None
+    table = targets_table(state.targets)
+    assert table is not None
+    column = table.columns.index("full on?")
+    assert [row.cells[column].text for row in table.rows] == ["?"] * 3
     assert full_when_of(store, SITE.name, SITE.limits, BEGIN + EVENING) == {}
 
 
@@ -105,7 +111,9 @@ def test_every_face_says_the_same_day(store: Store, capsys: pytest.CaptureFixtur
     space, document = state.full_when[0], targets_document(standing)
     assert f"over its limit of 75 % about {day}" in document.answer
     print_document(document)
-    assert f"(limit {day})" in capsys.readouterr().out
+    screen = capsys.readouterr().out
+    assert f"(limit {day})" in screen
+    assert "not in 90 d" in screen
     print_document(target_document(standing.state, state))
     assert f"bytes: limit of 75 % about {day}" in capsys.readouterr().out
     chart, *_ = life_charts(store, SITE.name, state.name, state.full_when)

@@ -49,6 +49,7 @@ from trimtab.explain.status import (
 )
 from trimtab.explain.trouble import trim_state
 from trimtab.judge.correlation import Correlated, CorrelatedSeries, Correlation
+from trimtab.judge.crossing import AHEAD_DAYS
 from trimtab.judge.series_level import WORST_GOALS, effect_text
 from trimtab.judge.spread import is_vague
 from trimtab.show import command_options
@@ -372,18 +373,14 @@ def _inodes(seen: TargetSnapshot) -> float | None:
 def _full_on(forecasts: Sequence[FullWhen]) -> Cell:
     """Return the first day on which something of a target is full, and on which it is at a limit.
 
-    Empty if that is not within the time of a forecast.
+    Empty without a record of days.
     """
-    full, limit = (
-        (
-            min((at for each in crossings if (at := each.at) is not None), default=None)
-            for crossings in zip(*((each.full, each.limit) for each in forecasts), strict=True)
-        )
-        if forecasts
-        else (None, None)
-    )
+    if all(each.full.reason is not None for each in forecasts):
+        return Cell(_UNKNOWN if forecasts else "")
+    full = min((each.full.at for each in forecasts if each.full.at), default=None)
+    limit = min((each.limit.at for each in forecasts if each.limit.at), default=None)
     return Cell(
-        "" if full is None else f"{full:%Y-%m-%d}",
+        f"not in {AHEAD_DAYS} d" if full is None else f"{full:%Y-%m-%d}",
         "" if limit is None else f"limit {limit:%Y-%m-%d}",
     )
 
