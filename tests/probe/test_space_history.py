@@ -91,6 +91,17 @@ def test_a_short_record_has_a_reason(store: Store) -> None:
     assert full_when_of(store, SITE.name, SITE.limits, BEGIN + EVENING) == {}
 
 
+def test_what_was_not_seen_for_days_has_no_day(store: Store) -> None:
+    *_, now = record(store, 30)
+    for day in range(30, 35):
+        seen = (target("OST0001", "ost", 100 * 2**30, 10),)
+        now = BEGIN + day * DAY + EVENING
+        store.add_snapshot(SITE.name, Snapshot(now, "lustre", False, seen))
+    made = full_when_of(store, SITE.name, SITE.limits, now)
+    assert (made["OST0000"], len(made["OST0001"])) == ((), 2)
+    assert full_when_of(store, SITE.name, SITE.limits, now + 4 * DAY) == {}
+
+
 def test_the_kept_forecast_is_that_made_afresh(store: Store) -> None:
     *_, now = record(store, 40)
     first = full_when_of(store, SITE.name, SITE.limits, now)

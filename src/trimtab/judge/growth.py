@@ -27,7 +27,8 @@ DRAWS: Final = 4000
 _SPREAD_MINIMUM: Final = 0.2
 """Least spread of a drawn past, as a fraction of the spread of all days."""
 _DAY_S: Final = 86400
-_GAP_MAXIMUM_S: Final = 3 * _DAY_S
+GAP_MAXIMUM_S: Final = 3 * _DAY_S
+"""A longer gap hides how the days in it varied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def daily_growth(
 ) -> tuple[str | None, Floats | None]:
     """Return why there is no forecast, and the growth of each day, oldest first.
 
-    Days before a gap of more than three days are left out: it hides how they vary.
+    Days before a gap of more than three days are left out.
     """
     import numpy as np
 
@@ -144,7 +145,7 @@ def daily_growth(
     recent = sorted({at: used for at, used in points if at >= end - WINDOW_S}.items())
     first, gap = 0, ""
     for number, ((before, _), (after, _)) in enumerate(pairwise(recent), 1):
-        if after - before > _GAP_MAXIMUM_S:
+        if after - before > GAP_MAXIMUM_S:
             first, gap = number, f" to a gap of {format_duration(after - before)}"
     recent = recent[first:]
     if len(recent) < 2:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from trimtab.base.site import SiteLimits
 from trimtab.explain.space_forecast import SPACE, full_when, fullness_of
 from trimtab.explain.status import FullWhen
-from trimtab.judge.growth import DAYS_MINIMUM, WINDOW_S
+from trimtab.judge.growth import DAYS_MINIMUM, GAP_MAXIMUM_S, WINDOW_S
 from trimtab.store.kept import keeping
 
 if TYPE_CHECKING:
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 FullWhenOf = dict[str, tuple[FullWhen, ...]]
 _WINDOW: Final = timedelta(seconds=WINDOW_S)
+_GAP: Final = timedelta(seconds=GAP_MAXIMUM_S)
 
 
 def full_when_of(store: Store, site: str, limits: SiteLimits, now: datetime) -> FullWhenOf:
-    """Return target to when it passes its limits; of targets that were seen before today.
+    """Return target to when it passes its limits; of targets that were seen in the last days.
 
     It rests on the last snapshot of each day before that of ``now``, in UTC.
     """
     times = store.snapshot_times(site, since=now - _WINDOW, until=now)
     days = tuple({at.date(): at for at in times if at.date() < now.date()}.values())
-    if not days:
+    if not days or now - days[-1] > _GAP:
         return {}
     with keeping(store, site, of_short=len(days) > DAYS_MINIMUM) as look:
         return look.remembered(
@@ -60,7 +61,7 @@ def _full_when(store: Store, site: str, limits: SiteLimits, days: Sequence[datet
                 fullness = fullness_of(kind, pair[0], pair[1])
                 if fullness is not None:
                     points.append((int(at.timestamp()), fullness))
-            if points:
+            if points and days[-1].timestamp() - points[-1][0] <= GAP_MAXIMUM_S:
                 forecasts.append(full_when(kind, points, limits))
         made[target] = tuple(forecasts)
     return made
