@@ -27,8 +27,9 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.judge import score  # noqa: E402 (the tree is on the path now)
 from benchmarks.measured import measured_at  # noqa: E402
-from tests.calibration import changes, intervals, series  # noqa: E402
+from tests.calibration import changes, fullness, intervals, series  # noqa: E402
 from tests.calibration.patterns import HABITS  # noqa: E402
+from tests.reach.hosts import real_data  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "calibration.json"
 
@@ -305,6 +306,12 @@ def _rows(found: Iterable[intervals.Coverage | intervals.CovPower]) -> list[Row]
     return rows
 
 
+def space(counts: Counts, pool: Executor) -> list[Row]:
+    """Return how often forecasts of fullness held on a public record."""
+    del counts, pool  # there is one record
+    return [asdict(score) for score in fullness.scored(real_data(fullness.FILE))]
+
+
 SECTIONS: dict[str, Callable[[Counts, Executor], list[Row]]] = {
     "false_alarms": false_alarms,
     "power": power,
@@ -313,6 +320,7 @@ SECTIONS: dict[str, Callable[[Counts, Executor], list[Row]]] = {
     "cov_intervals": cov_intervals,
     "cov_power": cov_power,
     "ratio_intervals": ratio_intervals,
+    "space": space,
 }
 
 

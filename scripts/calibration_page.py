@@ -387,6 +387,60 @@ def _tcpd() -> str:
     return _table(head, table) + f"\nSeries {named}.\n{_measured(result)}"
 
 
+def _space_growth() -> str:
+    rows = [
+        (
+            row["series"],
+            f"{row['ahead_days']} d",
+            str(row["forecasts"]),
+            _held(row["forecasts"], row["above"] + row["below"]),
+            str(row["above"]),
+            str(row["below"]),
+            f"{100 * row['half_width']:.1f} points",
+        )
+        for row in _rows("space")
+        if "ahead_days" in row
+    ]
+    head = ("fullness", "ahead", "forecasts", "held", "above", "below", "half width, median")
+    return _table(head, rows)
+
+
+def _space_days() -> str:
+    rows = [
+        (
+            row["series"],
+            f"{100 * row['more']:.0f} points more",
+            str(row["forecasts"]),
+            _held(row["forecasts"], row["before"] + row["after"]),
+            str(row["before"]),
+            str(row["after"]),
+        )
+        for row in _rows("space")
+        if "more" in row
+    ]
+    head = ("fullness", "day of", "forecasts", "held", "before the earliest", "after the latest")
+    return _table(head, rows)
+
+
+def _held(count: int, missed: int) -> str:
+    return f"{100 * (1 - missed / count):.0f} %"
+
+
+def _space_warnings() -> str:
+    rows = [
+        (
+            row["series"],
+            f"{100 * row['limit']:.0f} %",
+            f"{row['warned']} of {row['passed']}",
+            f"{row['true']} of {row['days']}",
+        )
+        for row in _rows("space")
+        if "warned" in row
+    ]
+    head = ("fullness", "limit", "passages with a warning", "days with a warning that came true")
+    return _table(head, rows) + _measured(_section("space"))
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "false-alarms": _false_alarms,
     "power": _power,
@@ -395,6 +449,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "cov": lambda: _coverage("cov_intervals"),
     "cov-power": _cov_power,
     "ratio": lambda: _coverage("ratio_intervals"),
+    "space-growth": _space_growth,
+    "space-days": _space_days,
+    "space-warnings": _space_warnings,
     "against-defaults": _against("", "default", of_all=True),
     "against-confirmed": _against("confirmed", "all", of_all=True),
     "against-suspect": _against("suspect", "all", of_all=True),

@@ -67,6 +67,14 @@ def test_the_measured_rates_keep_what_is_claimed_of_every_habit(result):
             assert row["placed"] >= 0.8 * row["series"], row
 
 
+def test_the_measured_forecasts_of_fullness_keep_what_the_page_claims(result):
+    missed = (("above", "below"), ("before", "after"))
+    rows = [(row, ends) for row in result["space"]["rows"] for ends in missed if ends[0] in row]
+    assert len(rows) == 8
+    for row, ends in rows:
+        assert sum(row[end] for end in ends) <= 0.15 * row["forecasts"], row
+
+
 def test_the_measured_coverage_of_ratios_is_complete_and_holds_from_a_week_on(result):
     rows = [row for row in result["ratio_intervals"]["rows"] if row["kind"] == "normal"]
     held = {(row["n"], row["phi"]): row["held"] for row in rows}

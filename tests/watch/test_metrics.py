@@ -16,7 +16,9 @@ from trimtab.base.event import EventKind
 from trimtab.base.site import Site, SiteProbe
 from trimtab.base.snapshot import Reading, Snapshot, Target, TargetSnapshot
 from trimtab.base.verdict import Interval, Scope, Verdict, VerdictStatus
+from trimtab.explain.status import FullWhen
 from trimtab.explain.trouble import site_state
+from trimtab.judge.crossing import Crossing
 from trimtab.site.place import Place, add_event
 from trimtab.store.slot import Slot, SlotState
 from trimtab.store.store import Store
@@ -68,6 +70,27 @@ def test_targets_of_lustre_have_the_names_of_its_exporters() -> None:
     assert value(found, "trimtab_target_trimmed_timestamp_seconds", "scratch-OST0000") is not None
     elsewhere = rows(snapshot=named["snapshot"])
     assert value(elsewhere, "trimtab_target_used_bytes", "OST0000") == 3
+
+
+def test_the_days_of_a_forecast_are_samples_as_far_as_they_are_known() -> None:
+    forecasts = (
+        FullWhen("bytes", Crossing(0.75, NOON), Crossing(1.0)),
+        FullWhen(
+            "inodes",
+            Crossing(0.95, is_passed=True),
+            Crossing(1.0, reason=Message("forecast-too-short", "3 days")),
+        ),
+    )
+    found = rows(snapshot=snapshot(("used_bytes", 3)), full_when={"OST0000": forecasts})
+    of = [
+        row
+        for row in found
+        if row.name.endswith(("_limit_timestamp_seconds", "_full_timestamp_seconds"))
+    ]
+    assert [(row.name, row.labels, row.value) for row in of] == [
+        ("trimtab_target_limit_timestamp_seconds", ("OST0000", "bytes"), NOON.timestamp())
+    ]
+    assert value(found, "trimtab_target_trouble", "OST0000", "full-soon", "warning") == 1
 
 
 def test_what_is_not_known_has_no_sample() -> None:

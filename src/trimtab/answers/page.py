@@ -35,8 +35,10 @@ from trimtab.base.units import (
 )
 from trimtab.base.verdict import VerdictStatus
 from trimtab.explain.headline import headline, site_troubles, targets_headline, tone_of
+from trimtab.explain.space_forecast import day_text
 from trimtab.explain.status import (
     BENCHMARK,
+    FullWhen,
     JudgedStatus,
     ProbeCost,
     RejectedSeries,
@@ -47,6 +49,7 @@ from trimtab.explain.status import (
 )
 from trimtab.explain.trouble import trim_state
 from trimtab.judge.correlation import Correlated, CorrelatedSeries, Correlation
+from trimtab.judge.crossing import AHEAD_DAYS
 from trimtab.judge.series_level import WORST_GOALS, effect_text
 from trimtab.judge.spread import is_vague
 from trimtab.show import command_options
@@ -320,7 +323,7 @@ def targets_table(
     link
         Address of a target's own page.
     """
-    columns = ("target", "full>", "inodes>", "new files", "trim?", "trouble")
+    columns = ("target", "full>", "inodes>", "full on?", "new files", "trim?", "trouble")
     return table(columns, (_target_row(each, link(each.name)) for each in targets), first=_ROWS)
 
 
@@ -347,6 +350,7 @@ def _target_row(target_state: TargetState, link: str) -> Row:
         Cell(name, seen.target.server or _UNKNOWN, link=link),
         Cell(_percent(seen.fullness()), "" if size is None else f"of {format_bytes(size)}"),
         _percent(_inodes(seen)),
+        _full_on(target_state.full_when),
         _creation(seen),
         Cell(trim_state(seen)),
         Cell(
@@ -364,6 +368,21 @@ def _percent(fraction: float | None) -> str:
 def _inodes(seen: TargetSnapshot) -> float | None:
     total, free = seen.number("inodes_total"), seen.number("inodes_free")
     return None if not total or free is None else 1 - free / total
+
+
+def _full_on(forecasts: Sequence[FullWhen]) -> Cell:
+    """Return the first day on which something of a target is full, and on which it is at a limit.
+
+    Empty without a record of days.
+    """
+    if all(each.full.reason is not None for each in forecasts):
+        return Cell(_UNKNOWN if forecasts else "")
+    full = min((each.full.at for each in forecasts if each.full.at), default=None)
+    limit = min((each.limit.at for each in forecasts if each.limit.at), default=None)
+    return Cell(
+        f"not in {AHEAD_DAYS} d" if full is None else f"{full:%Y-%m-%d}",
+        "" if limit is None else f"limit {limit:%Y-%m-%d}",
+    )
 
 
 def _creation(seen: TargetSnapshot) -> str:
@@ -398,10 +417,16 @@ def target_document(state: SiteState, target_state: TargetState) -> Document:
         answer=target_answer(state, target_state),
         sections=(
             Section("Troubles", notes=sources),
+            Section("Full when", notes=tuple(map(_full_when, target_state.full_when))),
             Section("Telemetry", tables=(_facts(_reading_rows(target_state.seen.readings)),)),
             Section("Settings", tables=(_facts(_setting_rows(target_state.seen.settings)),)),
         ),
     )  # fmt: skip
+
+
+def _full_when(each: FullWhen) -> str:
+    limit = format_percent(each.limit.level, 0)
+    return f"{each.kind}: limit of {limit} {day_text(each.limit)}; full {day_text(each.full)}"
 
 
 def _facts(facts: Iterable[tuple[str, str, str]]) -> Table | None:

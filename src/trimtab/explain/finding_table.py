@@ -23,7 +23,7 @@ from trimtab.explain.drive_finding import (
     no_discard,
     writeback_throttling_on,
 )
-from trimtab.explain.trouble import INODE_LIMIT
+from trimtab.explain.space_forecast import INODE_LIMIT
 from trimtab.judge.credibility import is_from_memory
 
 

@@ -70,11 +70,11 @@ def incident_page(request: Request, desk: DeskOf, site: str, identifier: str) ->
     prefix = f"{ACKNOWLEDGED} {incident.id}"
 
     def figure() -> str:
-        from trimtab.web import page_dashboard_chart
         from trimtab.web.page_dashboard_chart import marks_at
+        from trimtab.web.page_series import incident_chart
 
         marks = replace(marks_at(desk, site), incidents=())  # its own stretch is grey already
-        chart = page_dashboard_chart.incident_chart(desk, site, incident)
+        chart = incident_chart(desk, site, incident)
         return figures(desk, site, identifier, [chart], marks=marks)
 
     return page(

@@ -15,6 +15,7 @@ from trimtab.base.series import ChangePoint, LevelNow, SeriesJudgement
 from trimtab.base.snapshot import HostSnapshot, Snapshot, TargetSnapshot
 from trimtab.base.verdict import Trend, Verdict
 from trimtab.judge.after_maintenance import AfterMaintenance
+from trimtab.judge.crossing import Crossing
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,33 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
+class FullWhen:
+    """When a target passes its limit, and when it is full.
+
+    Attributes
+    ----------
+    kind
+        ``bytes`` or ``inodes``.
+    """
+
+    kind: str
+    limit: Crossing
+    full: Crossing
+
+
+@dataclass(frozen=True, slots=True)
 class TargetState:
-    """One target with its readings and its problems, worst first."""
+    """One target with its readings and its problems, worst first.
+
+    Attributes
+    ----------
+    full_when
+        For space and for inodes, as of the day before; empty if nothing is stored of it.
+    """
 
     seen: TargetSnapshot
     troubles: tuple[Trouble, ...] = ()
+    full_when: tuple[FullWhen, ...] = ()
 
     @property
     def name(self) -> str:

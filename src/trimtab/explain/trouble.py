@@ -1,28 +1,18 @@
-"""What is wrong with a site now: its targets, its machines and its scheduled purge. Pure.
+"""What is wrong with a site now: its targets and its machines. Pure.
 
 Troubles of targets follow from the readings and settings of a snapshot alone. A finding describes a
 misconfiguration and its repair; a trouble shows at a glance which of three hundred targets to look
 at, and works on last month's snapshot as well as on a current one. `state_findings` gives troubles
 as findings, each with its repair.
-
-Troubles of a purge follow from the log book and the plan slots::
-
-    a run of `trimtab purge run`  ──▶ purge, purge-failed ─┐
-    a slot of [policy.purge]      ──▶ done, failed, missed ┴▶ purge_troubles
-
-The schedule (cron or a timer) is not configured here. The next due time follows from past runs: a
-weekly purge that stopped is detected by its silence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from datetime import UTC
 from typing import Final
 
-from trimtab.base.event import JOURNAL, Event, EventKind
 from trimtab.base.finding import Finding, Fix, Seen, Severity
 from trimtab.base.inventory import Inventory
 from trimtab.base.name_set import fold_names
@@ -40,10 +30,10 @@ from trimtab.base.snapshot import (
 from trimtab.base.toml_problem import NAME
 from trimtab.base.units import enumerated, format_bytes, format_duration, format_percent, plural
 from trimtab.explain.inventory_difference import link_troubles, mixed_troubles
+from trimtab.explain.space_forecast import INODE_LIMIT, full_soon
 from trimtab.explain.status import (
+    FullWhen,
     HostState,
-    PlanSlot,
-    PurgeTrouble,
     SiteState,
     SlowTargetStatus,
     TargetState,
@@ -53,7 +43,6 @@ from trimtab.explain.status import (
 TroubleIterator = Iterator[Trouble]
 UNREACHABLE = frozenset({"lost", "disconnected"})
 """Troubles of a target that some machine cannot connect to: access may block forever."""
-INODE_LIMIT = 0.95
 
 
 def site_state(
@@ -64,6 +53,7 @@ def site_state(
     stored: bool = False,
     slow: Sequence[SlowTargetStatus] = (),
     inventory: Inventory | None = None,
+    full_when: Mapping[str, tuple[FullWhen, ...]] | None = None,
 ) -> SiteState:
     """Return every target with its troubles, the most troubled first, and troubled machines.
 
@@ -73,15 +63,19 @@ def site_state(
         Targets slow in surveys and not recovered by then.
     inventory
         The last one by then.
+    full_when
+        Target to its forecasts; ``None``: they were not asked for.
     """
     in_surveys = {target.target: slow_trouble(target) for target in slow}
-    targets = sorted(
-        (
-            TargetState(target, target_troubles(target, limits, in_surveys.get(target.target.name)))
-            for target in snapshot.targets
-        ),
-        key=lambda state: (*state.rank, state.name),
-    )
+
+    def state(seen: TargetSnapshot) -> TargetState:
+        name = seen.target.name
+        forecasts = (full_when or {}).get(name, ())
+        more = [in_surveys[name]] if name in in_surveys else []
+        more += full_soon(forecasts, snapshot.at)
+        return TargetState(seen, target_troubles(seen, limits, more), forecasts)
+
+    targets = sorted(map(state, snapshot.targets), key=lambda state: (*state.rank, state.name))
     links = link_troubles(inventory)
     hosts = (
         HostState(host.name, host.role, host_troubles(host, links.get(host.name, ())))
@@ -105,16 +99,15 @@ def slow_trouble(slow: SlowTargetStatus) -> Trouble:
 
 
 def target_troubles(
-    seen: TargetSnapshot, limits: SiteLimits, slow: Trouble | None = None
+    seen: TargetSnapshot, limits: SiteLimits, more: Iterable[Trouble] = ()
 ) -> tuple[Trouble, ...]:
-    """Return what is wrong with one target, worst first; ``slow`` comes from surveys."""
+    """Return what is wrong with one target, worst first; ``more`` comes from its history."""
     troubles = [
         trouble
         for look in (_reach, _writes, _creation, _integrity, _space(limits), _flash)
         for trouble in look(seen)
     ]
-    if slow is not None:
-        troubles.append(slow)
+    troubles += more
     return tuple(sorted(troubles, key=lambda trouble: trouble.severity.rank))
 
 
@@ -395,6 +388,10 @@ _ADVICE: Final = {
         "Purge or move files from it (lfs find --ost, lfs migrate); close it to new files.",
         ("trimtab", "balance"),
     ),
+    "full-soon": _Advice(
+        "Over its limit a target is slow; without free space or inodes, writes fail there.",
+        "Purge, or move files from it (lfs find --ost, lfs migrate), before that day.",
+    ),
     "inodes": _Advice(
         "Without free inodes no file can be created there.", "Remove files, or add a target."
     ),
@@ -524,77 +521,3 @@ def _finding(
             for other_name, other in (rows if others else ())[:_EVIDENCE_MAXIMUM]
         ),
     )
-
-
-REMEMBERED: Final = timedelta(days=400)
-"""Ignore anything longer ago: a site that stopped purging is left in peace."""
-_ONE_OCCASION: Final = timedelta(hours=12)
-"""Runs that start this soon after one another are one: resumed, or on several hosts."""
-_GAPS_LEAST: Final = 3
-_GAPS_MOST: Final = 8
-_LATE: Final = 1.5
-"""Multiple of the longest gap between past runs: a weekly run is overdue after ten days or so."""
-
-
-def purge_troubles(
-    events: Sequence[Event], plans: Sequence[PlanSlot], now: datetime | None
-) -> tuple[PurgeTrouble, ...]:
-    """Return why a site's scheduled purge does not do its work.
-
-    Parameters
-    ----------
-    events
-        Log book events of kinds ``purge`` and ``purge-failed``, oldest first.
-    plans
-        Slots of its purge plans, oldest first.
-    now
-        Current time; ``None``: unknown, so nothing is overdue.
-    """
-    return (*_plan_failed(plans), *(_failed(events) or _overdue(events, plans, now)))
-
-
-def _plan_failed(plans: Sequence[PlanSlot]) -> Iterator[PurgeTrouble]:
-    last = plans[-1] if plans else None
-    if last is not None and last.state != "done":
-        why = "" if last.detail is None else f": {last.detail}"
-        text = f"the purge plan of {last.at:%Y-%m-%d} was not made{why}"
-        yield PurgeTrouble("purge-plan-failed", last.at, text)
-
-
-def _failed(events: Sequence[Event]) -> tuple[PurgeTrouble, ...]:
-    """Return that the last runs failed; a run that freed some space may still have failed."""
-    ends = {event.id: event.end for event in events}
-    good = [ends[event.id] for event in events if event.kind is EventKind.PURGE]
-    failed = [
-        event
-        for event in events
-        if event.kind is EventKind.PURGE_FAILED and ends[event.id] >= max(good, default=event.at)
-    ]
-    if not failed:
-        return ()
-    last = failed[-1]
-    text = f"the purge run of {last.at:%Y-%m-%d} failed: {last.detail}"
-    if failed[1:]:
-        first = f"{failed[0].at:%Y-%m-%d}"
-        text = f"all {len(failed)} purge runs since {first} failed, the last: {last.detail}"
-    return (PurgeTrouble("purge-failed", last.at, text),)
-
-
-def _overdue(
-    events: Sequence[Event], plans: Sequence[PlanSlot], now: datetime | None
-) -> tuple[PurgeTrouble, ...]:
-    begun = [event.at for event in events if event.source == JOURNAL]
-    occasions = begun[:1]
-    for at in begun[1:]:
-        if at - occasions[-1] >= _ONE_OCCASION:
-            occasions.append(at)
-    gaps = [later - at for at, later in pairwise(occasions)][-_GAPS_MOST:]
-    if now is None or len(gaps) < _GAPS_LEAST:
-        return ()
-    last = max(event.end for event in events)
-    not_needed = [slot.at for slot in plans if slot.state == "done" and slot.detail is not None]
-    if now - max([last, *not_needed]) <= _LATE * max(gaps):
-        return ()
-    usual = format_duration(sorted(gaps)[len(gaps) // 2].total_seconds())
-    text = f"no purge has run since {last:%Y-%m-%d}; before that, one ran every {usual}"
-    return (PurgeTrouble("purge-overdue", last, text),)

@@ -14,11 +14,13 @@ from trimtab.base.maintenance_window import inside
 from trimtab.base.schedule import PURGE_PLAN
 from trimtab.base.site import Site
 from trimtab.base.text import key_label
+from trimtab.explain.purge_trouble import REMEMBERED, purge_troubles
 from trimtab.explain.status import IncidentStatus, PlanSlot, PurgeTrouble, SiteStanding
-from trimtab.explain.trouble import REMEMBERED, purge_troubles, site_state
+from trimtab.explain.trouble import site_state
 from trimtab.probe.inventory import inventory_at
 from trimtab.probe.maintenance import changed_since
 from trimtab.probe.site_status import incident_status, slow_targets, status_of
+from trimtab.probe.space_history import full_when_of
 from trimtab.site.lookup import clock_of, site_named, where_of
 from trimtab.site.place import Place
 from trimtab.store.kept import keeping, value_of
@@ -60,9 +62,13 @@ def standing_of(
     slow = slow_targets(store, name, until=until)
     stored = snapshot is None
     seen = store.latest_snapshot(name, until) if snapshot is None else snapshot
-    inventory = inventory_at(store, name, until)
-    more = {"stored": stored, "slow": slow, "inventory": inventory}
-    state = None if seen is None else site_state(name, seen, place.limits, **more)
+    state = None
+    if seen is not None:
+        state = site_state(
+            name, seen, place.limits, stored=stored, slow=slow,
+            inventory=inventory_at(store, name, until),
+            full_when=full_when_of(store, name, place.limits, seen.at),
+        )  # fmt: skip
     if explanations is None:
         known = map(incident_status, store.incidents(name))
         searched = store.judged(name) is not None

@@ -73,9 +73,9 @@ def status_of(
 
     with ExitStack() as stack:
         looks = {name: stack.enter_context(keeping(store, name)) for name in names}
-        one = looks[names[0]] if len(names) == 1 else None
-        found = make() if one is None else one.remembered("status", Status, rests_on, make)
-        return replace(found, store=str(store.location))
+        look = looks[names[0]] if len(names) == 1 else None
+        status = make() if look is None else look.remembered("status", Status, rests_on, make)
+        return replace(status, store=str(store.location))
 
 
 def _status(

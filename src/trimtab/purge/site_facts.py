@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Final
 from trimtab.base.error import TrimtabError, UsageError, visible
 from trimtab.base.filesystem import Mount, find_mount, parse_mountinfo
 from trimtab.base.snapshot import NotAvailable, Snapshot
+from trimtab.judge.growth import WINDOW_S
 from trimtab.purge.fullness import Usage
-from trimtab.purge.horizon.horizon_estimate import WINDOW_S
 from trimtab.purge.rules_in_force import ReadRecording
 from trimtab.reach import bounded
 from trimtab.site.lookup import open_driver, open_site, open_store

@@ -19,6 +19,7 @@ from typing import Final
 from trimtab.base.finding import Alert, Phase, Severity
 from trimtab.base.run import grouped
 from trimtab.base.units import enumerated, plural
+from trimtab.explain.space_forecast import SOON, is_near
 from trimtab.judge.comparison_result import Change
 from trimtab.watch.alert_table import (
     ACTION_FAILED,
@@ -44,6 +45,8 @@ from trimtab.watch.incident_alert import incident_alerts
 
 CALM: Final = timedelta(days=1)
 """Time without further bad checksums after which their alert closes."""
+_RECEDED: Final = timedelta(days=2)
+"""Time by which a forecast must be further than a week away for its alert to close."""
 _LISTED: Final = 20
 
 
@@ -184,6 +187,8 @@ def _is_over(observed: AlertView, state: StateAlert, place: str) -> bool:
         return False
     if state.trouble == "over-limit":
         return view.fullness is not None and view.fullness < observed.reopen
+    if state.trouble == "full-soon":
+        return not is_near(view.full_when, newest.at, SOON + _RECEDED)
     return True
 
 

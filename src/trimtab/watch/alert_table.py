@@ -19,11 +19,13 @@ from trimtab.base.finding import Alert, Phase, Severity
 from trimtab.base.incident import GOING_ON
 from trimtab.base.server_message import EVICTIONS, KERNEL_LOG, message_of
 from trimtab.base.site import Site
-from trimtab.explain.status import PurgeTrouble, Trouble
+from trimtab.explain.space_forecast import full_soon
+from trimtab.explain.status import FullWhen, PurgeTrouble, Trouble
 from trimtab.explain.trouble import host_troubles, is_loss_confirmed, target_troubles
 from trimtab.judge.after_maintenance import AfterMaintenance
 from trimtab.probe.maintenance import changed_since
 from trimtab.probe.site_standing import purging_of
+from trimtab.probe.space_history import full_when_of
 from trimtab.site.place import Place
 from trimtab.store.kept import KeptIncident
 from trimtab.store.location import purge_place
@@ -89,6 +91,7 @@ STATES: Final = (
     StateAlert("target-failed-over", "failed-over", _WARNING, "failed over"),
     StateAlert("target-over-limit", "over-limit", _WARNING, "over the fullness limit"),
     StateAlert("target-inodes", "inodes", _WARNING, "almost out of inodes"),
+    StateAlert("target-full-soon", "full-soon", _WARNING, "over the limit or full within a week"),
     StateAlert("target-media-errors", "media-errors", _WARNING, "with media errors"),
     StateAlert("clients-evicted", "clients-evicted", _WARNING, "that evict clients"),
 )
@@ -240,6 +243,7 @@ class PlaceView:
     fullness: float | None = None
     bad_checksums: float | None = None
     confirmed: frozenset[str] = frozenset()
+    full_when: tuple[FullWhen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,17 +323,13 @@ class SnapshotViews:
         self._made: list[tuple[Snapshot, SnapshotView]] = []
 
     def of(
-        self, site: Site, snapshots: Iterable[Snapshot], store: Store
+        self, site: Site, store: Store, snapshots: Iterable[Snapshot]
     ) -> tuple[SnapshotView, ...]:
-        """Return the view of each snapshot, with the messages of the hour before it."""
+        """Return the view of each snapshot; forecasts come from the store."""
         # A snapshot that is read twice is the same object in memory (`SnapshotRecords`).
         known = {id(snapshot): view for snapshot, view in self._made}
         self._made = [
-            (
-                snapshot,
-                known.get(id(snapshot))
-                or snapshot_view(site, snapshot, _evicted(store, site.name, snapshot.at)),
-            )
+            (snapshot, known.get(id(snapshot)) or _view(site, store, snapshot))
             for snapshot in snapshots
         ]
         return tuple(view for _, view in self._made)
@@ -354,7 +354,7 @@ def observe(
         reopen=site.limits.reopen,
         judged_at=None if judged is None else judged.at,
         incidents=tuple(incidents.values()),
-        snapshots=(views or SnapshotViews()).of(site, store.snapshots(site.name, limit=2), store),
+        snapshots=(views or SnapshotViews()).of(site, store, store.snapshots(site.name, limit=2)),
         actions=_failed(store.actions(site.name, since=now - _DAY)),
         purging=purging_of(store, site.name, now),
         forged=_forged(store.events(site=site.name, since=now - RECENT)),
@@ -362,26 +362,38 @@ def observe(
     )
 
 
+def _view(site: Site, store: Store, snapshot: Snapshot) -> SnapshotView:
+    full_when = full_when_of(store, site.name, site.limits, snapshot.at)
+    return snapshot_view(site, snapshot, full_when, _evicted(store, site.name, snapshot.at))
+
+
 def snapshot_view(
-    site: Site, snapshot: Snapshot, evicted: Mapping[str, int] = _NONE
+    site: Site,
+    snapshot: Snapshot,
+    full_when: Mapping[str, tuple[FullWhen, ...]] | None = None,
+    evicted: Mapping[str, int] = _NONE,
 ) -> SnapshotView:
     """Return the problems of a snapshot, by target and machine.
 
     Parameters
     ----------
+    full_when
+        Target to its forecasts.
     evicted
         Target to the number of clients that its server evicted in the hour before.
     """
-    places = {
-        seen.target.name: PlaceView(
-            seen.target.name,
-            (*target_troubles(seen, site.limits), *_evicting(evicted.get(seen.target.name, 0))),
+    places = {}
+    for seen in snapshot.targets:
+        name, forecasts = seen.target.name, (full_when or {}).get(seen.target.name, ())
+        more = (*full_soon(forecasts, snapshot.at), *_evicting(evicted.get(name, 0)))
+        places[name] = PlaceView(
+            name,
+            target_troubles(seen, site.limits, more),
             seen.fullness(),
             _bad_checksums(seen.readings),
             frozenset({"lost"}) if is_loss_confirmed(seen, snapshot) else frozenset(),
+            forecasts,
         )
-        for seen in snapshot.targets
-    }
     places |= {
         host.name: PlaceView(
             host.name, host_troubles(host), bad_checksums=_bad_checksums(host.readings)

@@ -18,6 +18,8 @@ from trimtab.base.run import grouped
 from trimtab.base.site import Site
 from trimtab.base.snapshot import Snapshot, TargetSnapshot
 from trimtab.base.verdict import Verdict, VerdictStatus
+from trimtab.explain.space_forecast import full_soon
+from trimtab.explain.status import FullWhen
 from trimtab.explain.trouble import target_troubles
 from trimtab.store.slot import Slot
 
@@ -111,6 +113,16 @@ METRICS: Final = (
         (*_TARGET, "trouble", "severity"),
     ),
     Metric("trimtab_target_fullness_ratio", "Used / (used + available).", _TARGET),
+    Metric(
+        "trimtab_target_limit_timestamp_seconds",
+        "When it probably passes its limit; kind is bytes or inodes.",
+        (*_TARGET, "kind"),
+    ),
+    Metric(
+        "trimtab_target_full_timestamp_seconds",
+        "When it is probably full; kind is bytes or inodes.",
+        (*_TARGET, "kind"),
+    ),
     Metric("trimtab_target_creation_enabled", "Whether it takes new files, 1 or 0.", _TARGET),
     *(
         Metric(f"trimtab_target_{ending}", text, _TARGET, kind)
@@ -209,6 +221,8 @@ class SiteNow:
         Policy, kind and outcome to their number.
     causes
         Cause id of each open incident; ``unexplained``.
+    full_when
+        Target to its forecasts.
     trimmed
         Target to its last trim.
     plans
@@ -228,6 +242,7 @@ class SiteNow:
     series: tuple[SeriesNow, ...] = ()
     runs: Mapping[tuple[str, str], int] = field(default_factory=dict)
     snapshot: Snapshot | None = None
+    full_when: Mapping[str, tuple[FullWhen, ...]] = field(default_factory=dict)
     trimmed: Mapping[str, datetime] = field(default_factory=dict)
     causes: tuple[str, ...] = ()
     judged_at: datetime | None = None
@@ -308,13 +323,20 @@ def _targets(now: SiteNow, snapshot: Snapshot) -> Iterator[MetricSample]:
     yield MetricSample("trimtab_snapshot_complete", (), float(snapshot.complete))
     states: Counter[str] = Counter({"ok": 0})
     for seen in snapshot.targets:
-        name, troubles = _full_name(now, seen), target_troubles(seen, now.site.limits)
+        name, forecasts = _full_name(now, seen), now.full_when.get(seen.target.name, ())
+        more = full_soon(forecasts, snapshot.at)
+        troubles = target_troubles(seen, now.site.limits, more)
         states[troubles[0].id if troubles else "ok"] += 1
         known = {trouble.id: trouble for trouble in troubles}
         for trouble in known.values():
             labels = (name, trouble.id, trouble.severity.value)
             yield MetricSample("trimtab_target_trouble", labels, 1.0)
         yield from _target(seen, name, now.trimmed.get(seen.target.name))
+        for each in forecasts:
+            for crossing, level in ((each.limit, "limit"), (each.full, "full")):
+                if crossing.at is not None:
+                    metric = f"trimtab_target_{level}_timestamp_seconds"
+                    yield MetricSample(metric, (name, each.kind), crossing.at.timestamp())
     for state, count in sorted(states.items()):
         yield MetricSample("trimtab_targets", (state,), count)
 

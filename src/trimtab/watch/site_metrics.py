@@ -17,6 +17,7 @@ from trimtab.base.maintenance_window import inside
 from trimtab.base.schedule import POLICIES, PROBE_PREFIX, PURGE_PLAN, SNAPSHOT
 from trimtab.base.site import Site
 from trimtab.probe.inventory import inventory_at
+from trimtab.probe.space_history import FullWhenOf, full_when_of
 from trimtab.site.place import Place
 from trimtab.store.kept import Series
 from trimtab.store.location import purge_place
@@ -25,6 +26,7 @@ from trimtab.watch.metrics import ReceiverNow, SeriesNow, SiteNow
 from trimtab.watch.silence import held_since
 
 if TYPE_CHECKING:
+    from trimtab.base.snapshot import Snapshot
     from trimtab.store.store import Store
 
 
@@ -57,6 +59,7 @@ class Collector:
         self._site, self._store, self._clock = site, store, clock
         self._file_system, self._receivers = file_system, receivers
         self._series: tuple[SeriesNow, ...] | None = None
+        self._full_when: tuple[datetime, FullWhenOf] | None = None
         probes = (PROBE_PREFIX + probe.name for probe in site.probes)
         self._items = (SNAPSHOT, POLICIES, PURGE_PLAN, *probes)
 
@@ -84,6 +87,7 @@ class Collector:
             series=self._series,
             runs=_of(store.run_counts(site.name), {probe.name for probe in site.probes}),
             snapshot=snapshot,
+            full_when=self._forecasts(snapshot),
             trimmed={} if snapshot is None else last_trims(snapshot, *self._trims()),
             causes=tuple(self._causes()),
             judged_at=None if judged is None else judged.at,
@@ -128,6 +132,16 @@ class Collector:
             for of_metric, verdict, _ in judged:
                 last = of_metric[-1]
                 yield SeriesNow(probe, kind, verdict, last.at, last.value)
+
+    def _forecasts(self, snapshot: Snapshot | None) -> FullWhenOf:
+        """Return target to its forecasts; they are read again for a new snapshot."""
+        if snapshot is None:
+            return {}
+        if self._full_when is None or self._full_when[0] != snapshot.at:
+            site = self._site
+            made = full_when_of(self._store, site.name, site.limits, snapshot.at)
+            self._full_when = snapshot.at, made
+        return self._full_when[1]
 
     def _trims(self) -> tuple[tuple[Action, ...], tuple[Event, ...]]:
         """Return the trims of the ledger and those of the log book."""

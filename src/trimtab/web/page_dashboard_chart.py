@@ -13,9 +13,9 @@ The marks are pure::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,12 +24,11 @@ from trimtab.base.error import UsageError, install_command, visible
 from trimtab.base.event import EventKind
 from trimtab.base.run import METRIC_UNITS
 from trimtab.base.series import SeriesJudgement
-from trimtab.base.text import key_label, metric_title
+from trimtab.base.text import metric_title
 from trimtab.show.chart import (
     ACCENT,
     ALARM,
     INK,
-    MUTED,
     SECOND,
     THEME,
     Chart,
@@ -39,7 +38,6 @@ from trimtab.show.chart import (
     layered,
     milliseconds,
     round_top,
-    runs_marks,
     thinned,
     time_axis,
     value_axis,
@@ -47,16 +45,16 @@ from trimtab.show.chart import (
 )
 from trimtab.store.snapshot_record import space_at
 from trimtab.web import page_series
-from trimtab.web.page_series import frame_of_runs
 
 if TYPE_CHECKING:
     import polars as pl
 
     from trimtab.base.event import Event
+    from trimtab.explain.status import FullWhen
     from trimtab.probe.site_judgement import JudgedSite
     from trimtab.store.kept import KeptIncident
     from trimtab.store.store import Store
-    from trimtab.web.desk import Desk, ListedSeries
+    from trimtab.web.desk import Desk
 
 
 ROUTINE: Final = frozenset(
@@ -486,11 +484,13 @@ def spread_charts(judged: JudgedSite) -> Iterator[Chart | None]:
         )
 
 
-def life_charts(store: Store, site: str, target: str) -> Iterator[Chart | None]:
+def life_charts(
+    store: Store, site: str, target: str, forecasts: Iterable[FullWhen]
+) -> Iterator[Chart | None]:
     """Yield the fullness of a target over its stored snapshots, and its rate in every survey."""
     import polars as pl
 
-    yield _fullness_chart(store, site, target)
+    yield _fullness_chart(store, site, target, forecasts)
     of_target = store.survey_frame(site, target=target)
     for metric in of_target["metric"].unique(maintain_order=True).to_list():
         unit = METRIC_UNITS.get(metric)
@@ -511,7 +511,9 @@ def life_charts(store: Store, site: str, target: str) -> Iterator[Chart | None]:
         )
 
 
-def _fullness_chart(store: Store, site: str, target: str) -> Chart | None:
+def _fullness_chart(
+    store: Store, site: str, target: str, forecasts: Iterable[FullWhen]
+) -> Chart | None:
     times = store.snapshot_times(site)
     rows = [
         {"at": milliseconds(each.at), "value": 100 * each.fullness}
@@ -519,65 +521,39 @@ def _fullness_chart(store: Store, site: str, target: str) -> Chart | None:
     ]
     if not rows:
         return None
+    ahead = [
+        {
+            "at": milliseconds(each.earliest),
+            "until": milliseconds(each.latest or each.at),
+            "value": 100 * each.level,
+        }
+        for forecast in forecasts
+        if forecast.kind == "bytes"
+        for each in (forecast.limit, forecast.full)
+        if each.earliest is not None and each.at is not None
+    ]
+    lines = (
+        " Lines: over its limit, and full, from the earliest day to the latest (90 %), or to the "
+        "middle where the latest is too far off."
+    )
     return Chart(
         name="fullness",
         title="Fullness",
-        caption=f"Used / (used + available) in {len(rows)} of {len(times):,} stored snapshots.",
-        specification=_dots(rows, "full in %", 100.0 / 1.05),
+        caption=f"Used / (used + available) in {len(rows)} of {len(times):,} stored snapshots."
+        f"{lines if ahead else ''}",
+        specification=_dots(rows, "full in %", 100.0 / 1.05, ahead),
     )
 
 
-def _dots(rows: list[dict[str, Any]], title: str, largest: float) -> dict[str, Any]:
-    x, y = time_axis(rows), value_axis("value", title, largest * 1.05)
-    mark = data(rows).mark_point(size=16, color=ACCENT)
-    return layered([mark.encode(x=x, y=y)])
-
-
-# Incidents
-
-
-def _is_of(entry: ListedSeries, document: Mapping[str, object]) -> bool:
-    """Return whether an incident is of a series; one stored without its id, by its names."""
-    if (known := document.get("series")) is not None:
-        return entry.id == known
-    names = (document.get("probe"), document.get("metric"))
-    return (entry.probe, entry.metric) == names and document.get("apart", "") in ("", entry.apart)
-
-
-def incident_chart(desk: Desk, site: str, incident: KeptIncident) -> Chart | None:
-    """Return the runs around an incident, with its time marked; ``None`` if its series is gone."""
-    import polars as pl
-
-    document = incident.document
-    of_incident = [entry for entry in desk.listed(site) if _is_of(entry, document)]
-    if not of_incident:
-        return None
-    longest = max(of_incident, key=lambda entry: entry.runs).id
-    key, frame = desk.series(site, longest).key, frame_of_runs(desk.runs(site, longest))
-    last: Any = frame["at"].max()
-    end = incident.until or last
-    around = max(timedelta(days=3), (end - incident.at) / 2)
-    stretch = frame.filter(pl.col("at").is_between(incident.at - around, end + around))
-    if stretch.is_empty():
-        return None
-    shown = page_series.sampled(stretch, 400)
-    largest = max((v for v in shown["value"].to_list() if v is not None), default=1.0)
-    scale = value_scale(largest, key.unit)
-    rows = [
-        {"at": milliseconds(at), "value": (value or 0.0) / scale.divisor, "unfinished": lost}
-        for at, value, lost in shown.select("at", "value", "unfinished").iter_rows()
-    ]
-    x = time_axis(rows)
-    y = value_axis("value", scale.unit, largest / scale.divisor * 1.05)
-    span = [{"at": milliseconds(incident.at), "to": milliseconds(end)}]
-    layers = [
-        data(span).mark_rect(color=MUTED, opacity=0.18).encode(x=x, x2="to:T"),
-        *runs_marks(rows, x, y, size=14, color=ACCENT),
-        data([{"at": span[0]["at"]}]).mark_rule(color=ALARM, strokeWidth=1.4).encode(x=x),
-    ]
-    return Chart(
-        name="incident",
-        title=key_label(key),
-        caption="Runs around it; the grey stretch is the incident. Crosses: unfinished.",
-        specification=layered(layers, width=760),
-    )
+def _dots(
+    rows: list[dict[str, Any]],
+    title: str,
+    largest: float,
+    ahead: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    x, y = time_axis([*rows, *ahead]), value_axis("value", title, largest * 1.05)
+    layers = [data(rows).mark_point(size=16, color=ACCENT).encode(x=x, y=y)]
+    if ahead:
+        line = data(ahead).mark_rule(color=SECOND, strokeWidth=3)
+        layers.append(line.encode(x=x, x2="until", y=y))
+    return layered(layers)

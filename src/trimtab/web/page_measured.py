@@ -379,6 +379,7 @@ def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Respons
         if state is None or name not in by_name:
             raise UsageError("no such target", code="target-unknown")
         document = target_document(state, by_name[name])
+        charts = page_dashboard_chart.life_charts(desk.store, site, name, by_name[name].full_when)
         events = [
             event for event in desk.events(site) if name in event.targets or not event.targets
         ]
@@ -386,9 +387,7 @@ def target_page(request: Request, desk: DeskOf, site: str, name: str) -> Respons
             "target.html.j2",
             document=document,
             sections=sections(desk, site, f"target {name}", document),
-            figures=Markup(
-                figures(desk, site, name, page_dashboard_chart.life_charts(desk.store, site, name))
-            ),
+            figures=Markup(figures(desk, site, name, charts)),
             events=events[: -ROWS - 1 : -1],
         )
 

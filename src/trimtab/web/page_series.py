@@ -1,4 +1,4 @@
-"""Parts of the page of a series: two stretches compared, days above the goal, time zones, points.
+"""Parts of pages of a series: stretches compared, days above the goal, zones, points, incidents.
 
 Charts get fewer points of a long series (`sampled`), without hiding one that matters::
 
@@ -11,7 +11,7 @@ MinMax down-sampling after Jugel et al., "M4: A Visualization-Oriented Time Seri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -24,16 +24,28 @@ from trimtab.base.series import SeriesJudgement
 from trimtab.base.units import format_percent, parse_moment, percent_or_dash, value_or_dash
 from trimtab.judge.comparison_result import CompareResult, Effect
 from trimtab.judge.series_frame import COLUMNS
-from trimtab.show.chart import drawn
+from trimtab.show.chart import (
+    ACCENT,
+    ALARM,
+    MUTED,
+    Chart,
+    data,
+    drawn,
+    layered,
+    milliseconds,
+    runs_marks,
+    time_axis,
+    value_axis,
+    value_scale,
+)
 from trimtab.show.document import Row, Table, row, table
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from trimtab.show.chart import Chart
     from trimtab.show.document import Drawings
     from trimtab.store.kept import KeptIncident
-    from trimtab.web.desk import Runs
+    from trimtab.web.desk import Desk, ListedSeries, Runs
 
 
 Ends = tuple[datetime | None, datetime | None]
@@ -297,3 +309,53 @@ def sampled(frame: pl.DataFrame, points: int) -> pl.DataFrame:
     )
     edges = pl.concat([chosen[name] for name in ("first", "last", "low", "high")]).unique()
     return frame.filter(numbered["row"].is_in(edges.implode()) | numbered["outlier"])
+
+
+# Incidents
+
+
+def _is_of(entry: ListedSeries, document: Mapping[str, object]) -> bool:
+    """Return whether an incident is of a series; one stored without its id, by its names."""
+    if (known := document.get("series")) is not None:
+        return entry.id == known
+    names = (document.get("probe"), document.get("metric"))
+    return (entry.probe, entry.metric) == names and document.get("apart", "") in ("", entry.apart)
+
+
+def incident_chart(desk: Desk, site: str, incident: KeptIncident) -> Chart | None:
+    """Return the runs around an incident, with its time marked; ``None`` if its series is gone."""
+    import polars as pl
+
+    document = incident.document
+    of_incident = [entry for entry in desk.listed(site) if _is_of(entry, document)]
+    if not of_incident:
+        return None
+    longest = max(of_incident, key=lambda entry: entry.runs).id
+    key, frame = desk.series(site, longest).key, frame_of_runs(desk.runs(site, longest))
+    last: Any = frame["at"].max()
+    end = incident.until or last
+    around = max(timedelta(days=3), (end - incident.at) / 2)
+    stretch = frame.filter(pl.col("at").is_between(incident.at - around, end + around))
+    if stretch.is_empty():
+        return None
+    shown = sampled(stretch, 400)
+    largest = max((v for v in shown["value"].to_list() if v is not None), default=1.0)
+    scale = value_scale(largest, key.unit)
+    rows = [
+        {"at": milliseconds(at), "value": (value or 0.0) / scale.divisor, "unfinished": lost}
+        for at, value, lost in shown.select("at", "value", "unfinished").iter_rows()
+    ]
+    x = time_axis(rows)
+    y = value_axis("value", scale.unit, largest / scale.divisor * 1.05)
+    span = [{"at": milliseconds(incident.at), "to": milliseconds(end)}]
+    layers = [
+        data(span).mark_rect(color=MUTED, opacity=0.18).encode(x=x, x2="to:T"),
+        *runs_marks(rows, x, y, size=14, color=ACCENT),
+        data([{"at": span[0]["at"]}]).mark_rule(color=ALARM, strokeWidth=1.4).encode(x=x),
+    ]
+    return Chart(
+        name="incident",
+        title=text.key_label(key),
+        caption="Runs around it; the grey stretch is the incident. Crosses: unfinished.",
+        specification=layered(layers, width=760),
+    )

@@ -14,6 +14,7 @@ from tests.support.codes import raises
 from tests.support.manifests import manifest
 
 from trimtab.base.error import UsageError
+from trimtab.judge.growth import Growth
 from trimtab.purge.fullness import Usage
 from trimtab.purge.horizon.horizon import HorizonStatus
 from trimtab.purge.horizon.horizon_answer import (
@@ -24,7 +25,6 @@ from trimtab.purge.horizon.horizon_answer import (
     project_days,
     user_days,
 )
-from trimtab.purge.horizon.horizon_estimate import Growth
 from trimtab.purge.purge_policy import DAY_S, Policy
 from trimtab.purge.rules_in_force import HOUR_S, ReadRecording, RulesInForce, rules_in_force
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from trimtab.base.encode import shape
 from trimtab.base.error import UsageError
 from trimtab.base.units import EpochS, format_bytes, format_duration, format_percent, plural
+from trimtab.judge.growth import Growth
 from trimtab.purge.fullness import AgeCurve, Freed, OwnerDays, Usage
 from trimtab.purge.horizon.group_horizon import (
     GroupHorizon,
@@ -33,7 +34,7 @@ from trimtab.purge.horizon.horizon import (
     publication_bytes,
     steps,
 )
-from trimtab.purge.horizon.horizon_estimate import Growth, SizeBias
+from trimtab.purge.horizon.horizon_estimate import SizeBias
 from trimtab.purge.owner import USER_NAME, printed_name
 from trimtab.purge.purge_policy import Policy
 from trimtab.purge.rules_in_force import HOUR_S, RulesInForce, moment

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from trimtab.base.encode import mapped, shape
 from trimtab.base.error import RefusedError, TrimtabError, UsageError, visible
 from trimtab.base.units import EpochS, format_bytes, plural
+from trimtab.judge.growth import Growth, forecast_growth
 from trimtab.purge.core_call import Measure, core_errors, usage_now
 from trimtab.purge.fullness import Freed, Usage
 from trimtab.purge.horizon.group_horizon import pool_groups
@@ -22,7 +23,7 @@ from trimtab.purge.horizon.horizon_answer import (
     answer,
     replay,
 )
-from trimtab.purge.horizon.horizon_estimate import Growth, SizeBias, forecast_growth
+from trimtab.purge.horizon.horizon_estimate import SizeBias
 from trimtab.purge.index.dask_pieces import TallyPart, chosen_by_workers, merged_tally, pieces
 from trimtab.purge.index.index_view import readable, scanned
 from trimtab.purge.index.manifest import Lack, Manifest, SizesMode, TimeTrust, shard_paths

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.support.counts import repetitions
 
-from trimtab.purge.horizon.horizon_estimate import DAYS_MINIMUM, forecast_growth
+from trimtab.judge.growth import DAYS_MINIMUM, forecast_growth
 
 DAY_S = 86400
 START_S = 1_700_000_000
@@ -62,11 +62,13 @@ def test_too_little_is_no_forecast(count: int) -> None:
     assert "No forecast of growth" in growth.words
 
 
-def test_a_gap_is_no_forecast() -> None:
-    points = points_of(np.full(30, TIB))
+def test_a_gap_hides_the_days_before_it() -> None:
+    points = points_of(np.concatenate((np.full(15, 9 * TIB), np.full(20, TIB))))
     growth = forecast_growth([*points[:10], *points[15:]], ahead_s=DAY_S)
-    assert growth.middle_bytes is None
-    assert "no snapshot for" in (growth.reason or "")
+    assert (growth.middle_bytes, growth.days) == (TIB, 20)
+    short = forecast_growth([*points[:20], *points[25:]], ahead_s=DAY_S)
+    assert short.middle_bytes is None
+    assert "to a gap of" in (short.reason or "")
 
 
 def test_several_snapshots_a_day_are_one_number_a_day() -> None:
