@@ -239,6 +239,10 @@ class MemoryStore:
         """Return the maintenance windows among the events."""
         return windows_of(self._events)
 
+    def results(self, site: str, kind: str, **_which: object) -> tuple[()]:
+        """It never has results of commands."""
+        return ()
+
     def judged(self, site: str) -> None:
         """Return when incidents were searched for: never."""
 
@@ -321,6 +325,10 @@ class MemoryStore:
         """Return the newest, up to a time."""
         until = (kept for kept in self._snapshots if at is None or kept.at <= at)
         return max(until, key=lambda kept: kept.at, default=None)
+
+    def snapshot_times(self, site: str, **_which: object) -> tuple[()]:
+        """Return none: a forecast of fullness is no part of what is decided."""
+        return ()
 
     def ensure_site(self, name: str, **facts: Any) -> None:
         """Know a site already."""

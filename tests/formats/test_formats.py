@@ -47,7 +47,7 @@ REAL = sorted(
     if path.suffix in {".out", ".summary", ".detail"}
 )
 """Those of the collection, none where it is not here."""
-OF_NO_BENCHMARK = ("exports", "lustre", "mfu")
+OF_NO_BENCHMARK = ("exports", "lustre", "mfu", "slurm_reservation")
 BESIDE = ("bad-firsttest.out", "config.ini", ".yaml", "per_epoch_stats.json")
 """Ends of the names of files that lie beside results and hold none."""
 

@@ -252,9 +252,10 @@ def test_a_sum_that_lacks_targets_is_no_sum() -> None:
     assert shows(LOAD, scene, "load-in-time").found is not Found.FOR
 
 
-def test_more_jobs_count_a_little() -> None:
-    scene = quiet(gauge("concurrent_jobs", 200.0, 400.0))
-    assert 0 < shows(LOAD, scene, "concurrent-jobs").weight <= 0.5
+def test_more_jobs_count_a_little_and_half_of_it_beside_measured_bytes() -> None:
+    more = gauge("concurrent_jobs", 200.0, 400.0)
+    beside = shows(LOAD, quiet(more), "concurrent-jobs").weight
+    assert 0 < 2 * beside <= shows(LOAD, quiet(more, but=BYTES), "concurrent-jobs").weight <= 0.5
     shows(LOAD, quiet(but=["concurrent_jobs"]), "concurrent-jobs", Found.NOT_AVAILABLE)
 
 

@@ -55,6 +55,8 @@ _MORE: Final = 1.5
 _MORE_JOBS: Final = 1.3
 _AS_MANY_JOBS: Final = -0.4
 """Weight if no more jobs ran than in good hours."""
+_JOBS_MOST: Final = 0.5
+"""Most that more jobs weigh: jobs are not bytes."""
 _MATTERS: Final = 0.15
 """Share of what the probe reaches alone: smaller additional load takes no more than this from
 it."""
@@ -351,7 +353,8 @@ def _reach(context: Context) -> float | None:
 def _jobs(context: Context, *, measured: bool) -> Evidence:
     """Return whether more jobs ran: from accounting, which covers every hour, else snapshots.
 
-    A usual number in a few snapshots does not contradict load whose bytes were measured.
+    Beside measured bytes, jobs in the same few snapshots are the same observation once more: they
+    add half as much, and a usual number contradicts nothing.
     """
     sign = Sign(
         "concurrent-jobs",
@@ -376,15 +379,17 @@ def _jobs(context: Context, *, measured: bool) -> Evidence:
     jobs = seen.values("concurrent_jobs", kinds=(*TARGETS, "server"), fold="max")
     if jobs.is_empty():
         return sign.not_available(seen.why_not("concurrent_jobs"))
-    return _more(sign, jobs, 0.0 if measured else _AS_MANY_JOBS)
+    if measured:
+        return _more(sign, jobs, 0.0, most=_JOBS_MOST / 2)
+    return _more(sign, jobs, _AS_MANY_JOBS)
 
 
-def _more(sign: Sign, frame: pl.DataFrame, absent: float) -> Evidence:
+def _more(sign: Sign, frame: pl.DataFrame, absent: float, *, most: float = _JOBS_MOST) -> Evidence:
     contrast = in_time(frame, ratio=_MORE_JOBS, by=1.0, absent=absent, over="max")
     if contrast.reason is not None:
         return sign.not_available(contrast.reason)
     text = f"{sign.subject}: {contrast.in_words(sign.unit)}"
-    return sign.counted(text, min(0.5, contrast.weight), contrast)
+    return sign.counted(text, min(most, contrast.weight), contrast)
 
 
 def _shape(context: Context, *, is_heavy: bool) -> Evidence:
