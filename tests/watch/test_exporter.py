@@ -277,7 +277,7 @@ def test_every_panel_of_a_scraped_watch_has_series_and_an_alert_arrives(tmp_path
                 if not server.series(target["expr"].replace("$site", ".*"))
             ]
             assert empty == []
-            assert len(health_of_rules(server)) == 24
+            assert len(health_of_rules(server)) == 25
             eventually(lambda: set(health_of_rules(server)) == {"ok"})
             # A target becomes read-only: the next slot shows it, and everybody is told.
             set_read_only(exporter, collector)
