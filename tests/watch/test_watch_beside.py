@@ -28,6 +28,7 @@ from trimtab.store.slot import Slot, SlotState
 from trimtab.store.store import Store
 from trimtab.watch.alerting import Alerting
 from trimtab.watch.exporter import Exporter
+from trimtab.watch.maintenance_calendar import MaintenanceCalendar
 from trimtab.watch.upkeep import observers_of
 
 MINUTE = timedelta(minutes=1)
@@ -113,7 +114,7 @@ def test_a_site_gets_the_observers_that_its_file_asks_for(store: Store, tmp_path
         (a_site(webhooks=hook, metrics=textfile), [Alerting, Exporter]),
     ):
         observers = observers_of(site, store, log=a_log()[0], clock=Moving())
-        assert [type(each) for each in observers] == kinds
+        assert [type(each) for each in observers] == [MaintenanceCalendar, *kinds]
 
 
 def test_metrics_of_lustre_name_its_file_system_and_no_others_do(
@@ -122,6 +123,6 @@ def test_metrics_of_lustre_name_its_file_system_and_no_others_do(
     metrics = MetricsExport(textfile=str(tmp_path / "t.prom"))
     for driver, name in (("lustre", "work"), ("local", None), ("twin", None)):
         site = a_site(driver=driver, file_system="work", metrics=metrics)
-        (exporter,) = observers_of(site, store, log=a_log()[0], clock=Moving())
+        *_, exporter = observers_of(site, store, log=a_log()[0], clock=Moving())
         assert isinstance(exporter, Exporter)
         assert exporter._collector.collect().file_system == name

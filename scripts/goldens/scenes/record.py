@@ -66,6 +66,9 @@ def year() -> Iterator[tuple[str, Any]]:
         "store-copy": "store copy year.db copy.db",
         "unknown-site": "status nowhere",
         "wrong-option": "status --colour",
+        "maintenance": "maintenance year --from 2029-07-10T00:00Z --until 2029-07-11T00:00Z "
+        "--why firmware",
+        "silence": "silence year",
     }
     yield from answers(commands, store="year.db")
     yield from _shown()
