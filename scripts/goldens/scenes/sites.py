@@ -126,6 +126,8 @@ ACTING: Final = {
     "status": "status fake",
     "watch-dry": "watch fake --dry-run",
     "watch-status": "watch fake --status",
+    "inventory": "inventory fake",
+    "holders": "holders fake",
     "store-check": "store check",
 }
 FAULTS: Final = {
