@@ -44,6 +44,8 @@ class MessageFamily(StrEnum):
     SLOW_REQUEST = "slow request"
     THREAD_INACTIVE = "service thread hung"
     NETWORK_TIMEOUT = "LNet connection timed out"
+    NETWORK_UNREACHED = "LNet could not connect"
+    DATA_LOST = "unwritten data lost by a client"
 
     @property
     def code(self) -> str:

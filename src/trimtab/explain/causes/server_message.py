@@ -29,6 +29,7 @@ _OF_TARGET: Final = (
 )
 _OF_NETWORK: Final = (
     MessageFamily.NETWORK_TIMEOUT,
+    MessageFamily.NETWORK_UNREACHED,
     MessageFamily.UNHEARD,
     MessageFamily.CONNECTION_LOST,
 )

@@ -1,0 +1,120 @@
+"""Kernel logs of a Lustre 2.17.0 whose clients were evicted: what they say, counted by hand."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.reach.hosts import recorded
+
+from trimtab.base.server_message import EVICTIONS, MessageFamily
+from trimtab.reach.lustre.kernel_log import parse_kernel_log
+from trimtab.reach.lustre.read_table import KERNEL_LOG_LINES
+
+FOLDER = Path(__file__).parents[2] / "fixtures/lustre/2.17.0"
+FIRST, SECOND = "192.0.2.21@tcp", "192.0.2.22@tcp"
+Said = tuple[int, MessageFamily, str | None, str | None]
+# Counted in the files by hand; without a target: counted by the kernel ("Skipped N previous").
+BY_HAND: dict[str, tuple[Said, ...]] = {
+    "client-cut-oss1": (
+        (1, MessageFamily.UNHEARD, "scratch-MDT0000", SECOND),
+        (1, MessageFamily.UNHEARD, "scratch-OST0000", SECOND),
+    ),
+    "client-cut-oss2": (
+        (1, MessageFamily.UNHEARD, "scratch-MDT0001", SECOND),
+        (1, MessageFamily.UNHEARD, "scratch-OST0002", SECOND),
+    ),
+    "client-cut-client2": (
+        *(
+            (1, MessageFamily.EVICTED_BY, f"scratch-{target}", None)
+            for target in ("MDT0000", "MDT0001", "OST0000", "OST0002")
+        ),
+        *(
+            (1, MessageFamily.REQUEST_TIMEOUT, f"scratch-{target}", None)
+            for target in ("MDT0000", "MDT0001", "OST0000", "OST0002")
+        ),
+        (1 + 2, MessageFamily.REQUEST_TIMEOUT, None, None),
+        *(
+            (1, MessageFamily.CONNECTION_LOST, f"scratch-{target}", None)
+            for target in ("MDT0001", "OST0000", "OST0002")
+        ),
+        (1, MessageFamily.CONNECTION_LOST, None, None),
+        (1, MessageFamily.NETWORK_UNREACHED, None, "192.0.2.11@tcp"),
+        (4, MessageFamily.NETWORK_UNREACHED, None, SECOND),
+        (1 + 2 + 2 + 2, MessageFamily.NETWORK_UNREACHED, None, None),
+        (2, MessageFamily.DATA_LOST, None, None),
+    ),
+    "cancels-lost-oss1": (
+        (1, MessageFamily.LOCK_TIMEOUT, "scratch-OST0000", SECOND),
+        (1, MessageFamily.EVICTED_BY_HAND, "scratch-OST0001", SECOND),
+        (1, MessageFamily.EVICTED_BY_HAND, "scratch-MDT0000", None),
+        (5, MessageFamily.RECONNECTING, "scratch-OST0000", SECOND),
+        (2, MessageFamily.RECONNECTING, "scratch-MDT0000", FIRST),
+        (4 * 1 + 2 + 3, MessageFamily.RECONNECTING, None, None),
+    ),
+    "cancels-lost-client": (
+        (7, MessageFamily.REQUEST_TIMEOUT, "scratch-MDT0000", None),
+        (4 * 1 + 2, MessageFamily.REQUEST_TIMEOUT, None, None),
+        (7, MessageFamily.CONNECTION_LOST, "scratch-MDT0000", None),
+        (1, MessageFamily.CONNECTION_LOST, None, None),
+    ),
+    "cancels-lost-client2": (
+        (1, MessageFamily.EVICTED_BY, "scratch-OST0000", None),
+        (1, MessageFamily.EVICTED_BY, "scratch-OST0001", None),
+        (1, MessageFamily.EVICTED_BY, "scratch-MDT0000", None),
+        (4, MessageFamily.REQUEST_TIMEOUT, "scratch-OST0000", None),
+        (1, MessageFamily.REQUEST_TIMEOUT, None, None),
+        (5, MessageFamily.CONNECTION_LOST, "scratch-OST0000", None),
+        (1 + 2, MessageFamily.CONNECTION_LOST, None, None),
+    ),
+}
+LOGS = {name: (FOLDER / f"kernel-log-{name}.out").read_text() for name in BY_HAND}
+# Lines that are none of the families, and why.
+OTHERS = re.compile(
+    # A server's own call of a client; the MGS, which is no target.
+    r" o104->scratch-\w+@192\.|Connection to MGS |MGS: Client "
+    # What ends well.
+    r"|Connection restored to "
+    # What the line before or after says more exactly.
+    r"|operation \w+ to node \S+ failed: rc = -|(?:peer|local) NIs in recovery"
+    # The fault that was asked for.
+    r"|cfs_fail_loc="
+)
+
+
+@pytest.mark.parametrize("name", sorted(LOGS))
+def test_each_line_says_what_it_says(name: str) -> None:
+    said = Counter[tuple[MessageFamily, str | None, str | None]]()
+    for message in parse_kernel_log(LOGS[name]).messages:
+        said[message.family, message.target, message.client] += message.count
+    assert said == {(family, *of): count for count, family, *of in BY_HAND[name]}
+    for line in LOGS[name].splitlines():
+        kinds = parse_kernel_log(line).messages, OTHERS.search(line), "Skipped " in line
+        assert sum(map(bool, kinds)) == 1, line
+
+
+def _evictions(*names: str) -> Counter[str | None]:
+    messages = [message for name in names for message in parse_kernel_log(LOGS[name]).messages]
+    return Counter(message.target for message in messages if message.family in EVICTIONS)
+
+
+@pytest.mark.parametrize("event", ["client-cut", "cancels-lost"])
+def test_servers_count_the_evictions_that_the_client_was_told(event: str) -> None:
+    told = [
+        message.target
+        for message in parse_kernel_log(LOGS[f"{event}-client2"]).messages
+        if message.family is MessageFamily.EVICTED_BY
+    ]
+    servers = [name for name in LOGS if name.startswith(f"{event}-oss")]
+    assert _evictions(*servers) == Counter(told)
+
+
+@pytest.mark.parametrize("name", [*sorted(LOGS), "ost_down/18_dmesg", "readonly_target/dmesg_full"])
+def test_what_is_filtered_on_a_server_says_the_same(name: str) -> None:
+    """A count of skipped messages is not taken for one of another message that was sent back."""
+    text = LOGS.get(name) or recorded(name)
+    kept = [line for line in text.splitlines() if re.search(KERNEL_LOG_LINES, line)]
+    messages = parse_kernel_log("\n".join(kept)).messages
+    assert messages == parse_kernel_log(text).messages
