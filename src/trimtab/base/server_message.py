@@ -45,6 +45,8 @@ class MessageFamily(StrEnum):
     THREAD_INACTIVE = "service thread hung"
     NETWORK_TIMEOUT = "LNet connection timed out"
     NETWORK_UNREACHED = "LNet could not connect"
+    NETWORK_HEALTH = "LNet interface unhealthy"
+    TRANSFER_FAILED = "transfer of data failed"
     DATA_LOST = "unwritten data lost by a client"
 
     @property

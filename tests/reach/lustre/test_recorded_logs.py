@@ -14,6 +14,7 @@ from trimtab.reach.lustre.kernel_log import parse_kernel_log
 from trimtab.reach.lustre.read_table import KERNEL_LOG_LINES
 
 FOLDER = Path(__file__).parents[2] / "fixtures/lustre/2.17.0"
+SERVER, OTHER_SERVER = "192.0.2.11@tcp", "192.0.2.12@tcp"
 FIRST, SECOND = "192.0.2.21@tcp", "192.0.2.22@tcp"
 Said = tuple[int, MessageFamily, str | None, str | None]
 # Counted in the files by hand; without a target: counted by the kernel ("Skipped N previous").
@@ -41,9 +42,11 @@ BY_HAND: dict[str, tuple[Said, ...]] = {
             for target in ("MDT0001", "OST0000", "OST0002")
         ),
         (1, MessageFamily.CONNECTION_LOST, None, None),
-        (1, MessageFamily.NETWORK_UNREACHED, None, "192.0.2.11@tcp"),
+        (1, MessageFamily.NETWORK_UNREACHED, None, SERVER),
         (4, MessageFamily.NETWORK_UNREACHED, None, SECOND),
         (1 + 2 + 2 + 2, MessageFamily.NETWORK_UNREACHED, None, None),
+        (1, MessageFamily.NETWORK_HEALTH, None, SERVER),
+        (1, MessageFamily.NETWORK_HEALTH, None, SECOND),
         (2, MessageFamily.DATA_LOST, None, None),
     ),
     "cancels-lost-oss1": (
@@ -69,16 +72,87 @@ BY_HAND: dict[str, tuple[Said, ...]] = {
         (5, MessageFamily.CONNECTION_LOST, "scratch-OST0000", None),
         (1 + 2, MessageFamily.CONNECTION_LOST, None, None),
     ),
+    "server-paused-oss1": (
+        (1, MessageFamily.UNHEARD, "scratch-MDT0000", OTHER_SERVER),
+        (1, MessageFamily.UNHEARD, "scratch-OST0000", OTHER_SERVER),
+        (1, MessageFamily.UNHEARD, None, None),
+        (1, MessageFamily.REQUEST_TIMEOUT, "scratch-MDT0001", None),
+        (4, MessageFamily.REQUEST_TIMEOUT, None, None),
+        (3, MessageFamily.CONNECTION_LOST, "scratch-MDT0001", None),
+        (1, MessageFamily.CONNECTION_LOST, "scratch-OST0002", None),
+        (1, MessageFamily.CONNECTION_LOST, "scratch-OST0003", None),
+        (1, MessageFamily.CONNECTION_LOST, None, None),
+        (1, MessageFamily.NETWORK_HEALTH, None, SERVER),
+    ),
+    "server-paused-oss2": (
+        (1, MessageFamily.UNHEARD, "scratch-MDT0001", FIRST),
+        (1, MessageFamily.EVICTED_BY, "scratch-OST0000", None),
+        (1, MessageFamily.CONNECTION_LOST, "scratch-MDT0000", None),
+        (1, MessageFamily.CONNECTION_LOST, "scratch-MDT0001", None),
+        (2, MessageFamily.CONNECTION_LOST, None, None),
+        *((1, MessageFamily.RECONNECTING, "scratch-OST0002", of) for of in (SERVER, FIRST, SECOND)),
+        (3 + 1, MessageFamily.RECONNECTING, None, None),
+    ),
+    "server-paused-client": (
+        (1, MessageFamily.EVICTED_BY, "scratch-MDT0001", None),
+        (1, MessageFamily.REQUEST_TIMEOUT, "scratch-MDT0001", None),
+        (1, MessageFamily.REQUEST_TIMEOUT, "scratch-OST0002", None),
+        (3 + 2, MessageFamily.REQUEST_TIMEOUT, None, None),
+        (1, MessageFamily.CONNECTION_LOST, "scratch-MDT0001", None),
+        (2, MessageFamily.CONNECTION_LOST, None, None),
+    ),
+    "server-paused-client2": (
+        (1, MessageFamily.EVICTED_BY, "scratch-MDT0001", None),
+        (1, MessageFamily.REQUEST_TIMEOUT, "scratch-MDT0001", None),
+        (1, MessageFamily.REQUEST_TIMEOUT, "scratch-OST0003", None),
+        (4 + 2, MessageFamily.REQUEST_TIMEOUT, None, None),
+        (1, MessageFamily.CONNECTION_LOST, "scratch-MDT0001", None),
+        (4, MessageFamily.CONNECTION_LOST, None, None),
+    ),
+    "server-cut-oss1": (
+        (1, MessageFamily.UNHEARD, "scratch-OST0000", OTHER_SERVER),
+        (1, MessageFamily.REQUEST_TIMEOUT, "scratch-MDT0001", None),
+        (5, MessageFamily.REQUEST_TIMEOUT, None, None),
+        (1, MessageFamily.CONNECTION_LOST, "scratch-MDT0001", None),
+    ),
+    "server-cut-oss2": (
+        (1, MessageFamily.UNHEARD, "scratch-MDT0001", SECOND),
+        (1, MessageFamily.UNHEARD, "scratch-OST0002", SERVER),
+        (4 + 1, MessageFamily.UNHEARD, None, None),
+        (1, MessageFamily.REQUEST_TIMEOUT, "scratch-MDT0000", None),
+        (1, MessageFamily.REQUEST_TIMEOUT, "scratch-OST0001", None),
+        (3, MessageFamily.REQUEST_TIMEOUT, None, None),
+        (1, MessageFamily.CONNECTION_LOST, "scratch-MDT0000", None),
+        (1, MessageFamily.CONNECTION_LOST, None, None),
+        (1, MessageFamily.RECONNECTING, "scratch-OST0002", SECOND),
+        (1, MessageFamily.RECONNECTING, None, None),
+        (1, MessageFamily.NETWORK_HEALTH, None, OTHER_SERVER),
+        (1, MessageFamily.TRANSFER_FAILED, "scratch-OST0003", FIRST),
+        (1, MessageFamily.TRANSFER_FAILED, "scratch-OST0002", SECOND),
+    ),
+    "server-cut-client": (
+        (1, MessageFamily.REQUEST_TIMEOUT, "scratch-OST0002", None),
+        (1, MessageFamily.REQUEST_TIMEOUT, None, None),
+        (1, MessageFamily.CONNECTION_LOST, "scratch-OST0002", None),
+        (2, MessageFamily.CONNECTION_LOST, None, None),
+        (1, MessageFamily.NETWORK_HEALTH, None, FIRST),
+    ),
+    "server-cut-client2": (
+        (1, MessageFamily.CONNECTION_LOST, "scratch-MDT0001", None),
+        (2, MessageFamily.CONNECTION_LOST, None, None),
+        (1, MessageFamily.NETWORK_HEALTH, None, SECOND),
+    ),
 }
 LOGS = {name: (FOLDER / f"kernel-log-{name}.out").read_text() for name in BY_HAND}
 # Lines that are none of the families, and why.
 OTHERS = re.compile(
     # A server's own call of a client; the MGS, which is no target.
-    r" o104->scratch-\w+@192\.|Connection to MGS |MGS: Client "
+    r" o104->scratch-\w+@192\.|Connection to MGS |MGS: Client |->MGC"
     # What ends well.
-    r"|Connection restored to "
+    r"|Connection restored to |Received new MDS connection "
     # What the line before or after says more exactly.
-    r"|operation \w+ to node \S+ failed: rc = -|(?:peer|local) NIs in recovery"
+    r"|operation \w+ to node \S+ failed: rc = -|_bulk_callback\(\)|network error on bulk"
+    r"|Completing partial receive|ll_md_setattr\(\)|mdc close failed"
     # The fault that was asked for.
     r"|cfs_fail_loc="
 )

@@ -1,7 +1,7 @@
 """Kernel logs of servers and clients: what Lustre reports nowhere else.
 
-The texts are those of Lustre 2.17.0 (the format strings of its ``ptlrpc``, ``obdclass``, ``ofd``
-and ``ksocklnd`` modules). Versions before 2.16 print a number before some of them (``167-0: ``).
+The texts are those of Lustre 2.17.0, recorded or from the format strings of its modules; which,
+docs/maturity.md says. Versions before 2.16 print a number before some of them (``167-0: ``).
 """
 
 from __future__ import annotations
@@ -89,6 +89,14 @@ _FAMILIES: Final = tuple(
         (
             MessageFamily.NETWORK_UNREACHED,
             rf"LNetError: .{{0,80}}onnect(?:ing|ion) to {_CLIENT} at host ",
+        ),
+        (
+            MessageFamily.NETWORK_HEALTH,
+            rf"LNet: .{{0,80}}(?:local|peer) NIs in recovery \(showing [0-9]{{1,9}}\): {_CLIENT}",
+        ),
+        (
+            MessageFamily.TRANSFER_FAILED,
+            rf"{_BY}Bulk IO (?:read|write) error with \S{{1,64}} \(at {_CLIENT}\)",
         ),
         (MessageFamily.DATA_LOST, r"dirty page discard: "),
     )
