@@ -142,17 +142,62 @@ BY_HAND: dict[str, tuple[Said, ...]] = {
         (2, MessageFamily.CONNECTION_LOST, None, None),
         (1, MessageFamily.NETWORK_HEALTH, None, SECOND),
     ),
+    "ost-stopped-oss1": (
+        (1, MessageFamily.UNHEARD, "scratch-OST0000", SECOND),
+        (1, MessageFamily.UNHEARD, None, None),
+        (1, MessageFamily.EVICTED_BY, "scratch-OST0002", None),
+        (1, MessageFamily.EVICTED_BY, "scratch-OST0003", None),
+        (1, MessageFamily.CONNECTION_LOST, "scratch-OST0003", None),
+        (4, MessageFamily.CONNECTION_LOST, None, None),
+    ),
+    "ost-stopped-oss2": (
+        (1, MessageFamily.NOT_RECOVERED, "scratch-OST0003", None),
+        (1, MessageFamily.UNHEARD, "scratch-MDT0001", SECOND),
+        (3, MessageFamily.UNHEARD, None, None),
+        (1, MessageFamily.EVICTED_BY, "scratch-OST0000", None),
+        (1, MessageFamily.EVICTED_BY, "scratch-OST0001", None),
+        (1, MessageFamily.REQUEST_TIMEOUT, "scratch-MDT0000", None),
+        (1, MessageFamily.REQUEST_TIMEOUT, None, None),
+        (1, MessageFamily.CONNECTION_LOST, "scratch-MDT0000", None),
+        (1, MessageFamily.CONNECTION_LOST, "scratch-OST0003", None),
+        (2 + 2, MessageFamily.CONNECTION_LOST, None, None),
+        (1, MessageFamily.RECONNECTING, "scratch-MDT0001", SECOND),
+        (3, MessageFamily.RECONNECTING, None, None),
+        (1, MessageFamily.NETWORK_HEALTH, None, SERVER),
+    ),
+    "ost-stopped-client": (
+        (1, MessageFamily.CONNECTION_LOST, "scratch-OST0003", None),
+        (2, MessageFamily.CONNECTION_LOST, None, None),
+    ),
+    "ost-stopped-client2": (
+        (2, MessageFamily.EVICTED_BY, "scratch-MDT0001", None),
+        (2, MessageFamily.EVICTED_BY, "scratch-OST0003", None),
+        (1, MessageFamily.EVICTED_BY, "scratch-OST0000", None),
+        (1, MessageFamily.REQUEST_TIMEOUT, "scratch-OST0003", None),
+        (8, MessageFamily.REQUEST_TIMEOUT, None, None),
+        (1, MessageFamily.CONNECTION_LOST, "scratch-MDT0000", None),
+        (3, MessageFamily.CONNECTION_LOST, None, None),
+        (2, MessageFamily.NETWORK_HEALTH, None, SERVER),
+        (2, MessageFamily.NETWORK_HEALTH, None, SECOND),
+        (1, MessageFamily.NETWORK_UNREACHED, None, SERVER),
+        (5, MessageFamily.NETWORK_UNREACHED, None, SECOND),
+        (2 + 1 + 2 + 2 + 2 + 5, MessageFamily.NETWORK_UNREACHED, None, None),
+    ),
 }
 LOGS = {name: (FOLDER / f"kernel-log-{name}.out").read_text() for name in BY_HAND}
 # Lines that are none of the families, and why.
 OTHERS = re.compile(
     # A server's own call of a client; the MGS, which is no target.
-    r" o104->scratch-\w+@192\.|Connection to MGS |MGS: Client |->MGC"
+    r" o104->(?:scratch-\w+|MGS)@192\.|Connection to MGS |MGS: |->MGC|ns: MGS "
     # What ends well.
-    r"|Connection restored to |Received new MDS connection "
+    r"|Connection restored to |Received new (?:MDS|LWP) connection |server umount .* complete"
+    r"|Will be in recovery|waiting for the first client|Imperative Recovery|identity_upcall_store"
+    # A target that is stopped on purpose: its state is asked for otherwise.
+    r"|Failing over|[Nn]ot available for connect|Is it stuck\?|Device 19 not setup"
     # What the line before or after says more exactly.
     r"|operation \w+ to node \S+ failed: rc = -|_bulk_callback\(\)|network error on bulk"
     r"|Completing partial receive|ll_md_setattr\(\)|mdc close failed"
+    r"|Evicted from |evict stale exports|disconnect(?:ing)? .*stale client|ldlm_resource_complain"
     # The fault that was asked for.
     r"|cfs_fail_loc="
 )
@@ -192,3 +237,13 @@ def test_what_is_filtered_on_a_server_says_the_same(name: str) -> None:
     kept = [line for line in text.splitlines() if re.search(KERNEL_LOG_LINES, line)]
     messages = parse_kernel_log("\n".join(kept)).messages
     assert messages == parse_kernel_log(text).messages
+
+
+def test_other_locks_of_a_client_that_was_evicted_are_no_further_eviction() -> None:
+    """It was the MGS that printed this; a target does the same, with its own name."""
+    lines = [line for line in LOGS["ost-stopped-oss1"].splitlines() if "MGS" in line]
+    text = "\n".join(lines).replace("ns: MGS", "ns: filter-scratch-OST0001_UUID")
+    text = text.replace("Error: MGS:", "Error: scratch-OST0001:")
+    assert "expired after 11s" in text
+    said = Counter(message.family for message in parse_kernel_log(text).messages)
+    assert said == {MessageFamily.LOCK_TIMEOUT: 1}

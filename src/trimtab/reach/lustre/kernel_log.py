@@ -39,6 +39,7 @@ _LINE_CHARACTERS_MAXIMUM: Final = 4096
 _TARGET: Final = r"(?P<target>[\w.-]{1,32}-(?:OST|MDT)[0-9a-f]{4})"
 _BY: Final = rf"(?<![\w.-]){_TARGET}: "
 _CLIENT: Final = r"(?P<client>[\w.:%-]{1,64}@[a-z0-9]{1,12})"
+_REFUSED: Final = "was evicted due to a lock"
 _FAMILIES: Final = tuple(
     (family, re.compile(pattern))
     for family, pattern in (
@@ -50,7 +51,7 @@ _FAMILIES: Final = tuple(
         # A client that refuses to give back a lock has this message, then the one above after 0 s.
         (
             MessageFamily.LOCK_TIMEOUT,
-            rf"{_BY}A client on nid {_CLIENT} was evicted due to a lock",
+            rf"{_BY}A client on nid {_CLIENT} {_REFUSED}",
         ),
         (
             MessageFamily.UNHEARD,
@@ -111,6 +112,9 @@ COUNTED: Final = {
 _TOGETHER_S: Final = 0.02
 """From a message to the count of those like it: at most 4 ms on slow, emulated processors. Other
 messages, which a filter may have taken out between them, were seen 70 ms later."""
+_ONE_EVICTION_S: Final = 5
+"""Other locks of a client that was just evicted expire at once, however old: no further eviction.
+To be evicted again it has to connect and to be waited for."""
 _UNFINISHED_S: Final = 60
 """A minute is folded only when it is over by this: no later reading of the ring adds to it."""
 _ROWS_MAXIMUM: Final = 200
@@ -181,6 +185,7 @@ def parse_kernel_log(text: str) -> KernelLog:
         del lines[0]
     read_only: dict[str, None] = {}
     messages: list[KernelMessage] = []
+    refused: dict[tuple[str | None, str | None], float] = {}
     bad_checksums, before = 0, ""
     for line in lines:
         if skipped := _SKIPPED.search(line):
@@ -200,7 +205,7 @@ def parse_kernel_log(text: str) -> KernelLog:
         elif match := _MOUNTED.search(line):
             read_only.pop(match[1], None)
         else:
-            messages += _message(line)
+            messages += _evicted_once(_message(line), line, refused)
     return KernelLog(
         begins_at_boot=begins_at_boot,
         bad_checksums=bad_checksums,
@@ -238,6 +243,29 @@ def _more(before: str, line: str, count: int) -> tuple[KernelMessage, ...]:
         if together and message.family is not MessageFamily.NOT_RECOVERED:
             return (replace(message, count=count, target=None, client=None),)
     return ()
+
+
+def _evicted_once(
+    found: tuple[KernelMessage, ...],
+    line: str,
+    refused: dict[tuple[str | None, str | None], float],
+) -> tuple[KernelMessage, ...]:
+    """Return the message of a line; none if it is another lock of a client that is evicted already.
+
+    Parameters
+    ----------
+    refused
+        When each client was last evicted from a target since it refused a lock; it is updated.
+    """
+    for message in found:
+        of, at_s = (message.target, message.client), message.at_s
+        if message.family is not MessageFamily.LOCK_TIMEOUT or at_s is None:
+            continue
+        if _REFUSED in line:
+            refused[of] = at_s
+        elif of in refused and at_s - refused[of] < _ONE_EVICTION_S:
+            return ()
+    return found
 
 
 def _message(line: str) -> tuple[KernelMessage, ...]:
