@@ -246,7 +246,7 @@ def _more(before: str, line: str, count: int) -> tuple[KernelMessage, ...]:
 
 
 def _evicted_once(
-    found: tuple[KernelMessage, ...],
+    messages: tuple[KernelMessage, ...],
     line: str,
     refused: dict[tuple[str | None, str | None], float],
 ) -> tuple[KernelMessage, ...]:
@@ -257,7 +257,7 @@ def _evicted_once(
     refused
         When each client was last evicted from a target since it refused a lock; it is updated.
     """
-    for message in found:
+    for message in messages:
         of, at_s = (message.target, message.client), message.at_s
         if message.family is not MessageFamily.LOCK_TIMEOUT or at_s is None:
             continue
@@ -265,7 +265,7 @@ def _evicted_once(
             refused[of] = at_s
         elif of in refused and at_s - refused[of] < _ONE_EVICTION_S:
             return ()
-    return found
+    return messages
 
 
 def _message(line: str) -> tuple[KernelMessage, ...]:
