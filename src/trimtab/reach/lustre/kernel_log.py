@@ -205,7 +205,9 @@ def parse_kernel_log(text: str) -> KernelLog:
         elif match := _MOUNTED.search(line):
             read_only.pop(match[1], None)
         else:
-            messages += _evicted_once(_message(line), line, refused)
+            told = _evicted_once(_message(line), line, refused)
+            messages += told
+            before = line if told else ""
     return KernelLog(
         begins_at_boot=begins_at_boot,
         bad_checksums=bad_checksums,
