@@ -205,9 +205,9 @@ def parse_kernel_log(text: str) -> KernelLog:
         elif match := _MOUNTED.search(line):
             read_only.pop(match[1], None)
         else:
-            told = _evicted_once(_message(line), line, refused)
-            messages += told
-            before = line if told else ""
+            of_line = _evicted_once(_message(line), line, refused)
+            messages += of_line
+            before = line if of_line else ""
     return KernelLog(
         begins_at_boot=begins_at_boot,
         bad_checksums=bad_checksums,
