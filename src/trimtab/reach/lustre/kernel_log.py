@@ -110,8 +110,8 @@ COUNTED: Final = {
 }
 """Telemetry name to the families that it counts."""
 _TOGETHER_S: Final = 0.02
-"""From a message to the count of those like it: at most 4 ms on slow, emulated processors. Other
-messages, which a filter may have taken out between them, were seen 70 ms later."""
+"""From a message to the count of those like it: at most 4 ms on slow, emulated processors. Counts
+of other messages, which a filter had taken out between them, came 140 ms later."""
 _ONE_EVICTION_S: Final = 5
 """Other locks of a client that was just evicted expire at once, however old: no further eviction.
 To be evicted again it has to connect and to be waited for."""
