@@ -44,6 +44,10 @@ class MessageFamily(StrEnum):
     SLOW_REQUEST = "slow request"
     THREAD_INACTIVE = "service thread hung"
     NETWORK_TIMEOUT = "LNet connection timed out"
+    NETWORK_UNREACHED = "LNet could not connect"
+    NETWORK_HEALTH = "LNet interface unhealthy"
+    TRANSFER_FAILED = "transfer of data failed"
+    DATA_LOST = "unwritten data lost by a client"
 
     @property
     def code(self) -> str:

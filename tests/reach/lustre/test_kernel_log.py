@@ -112,6 +112,18 @@ LINES = (
         "out; the network or node may be down.",
         MessageFamily.NETWORK_TIMEOUT, None, NID, 1,
     ),
+    *(
+        (f"LNetError: {text}", MessageFamily.NETWORK_UNREACHED, None, NID, 1)
+        for text in (
+            f"11e-e: Unexpected error -2 connecting to {NID} at host 10.0.0.9:988",
+            f"11b-b: Connection to {NID} at host 10.0.0.9:988 was reset: is it running a compatible"
+            f" version of Lustre and is {NID} one of its NIDs?",
+            f"1:0:(acceptor.c:1:x()) Connection to {NID} at host 10.0.0.9:988 was refused: check "
+            "that Lustre is running on that node.",
+            f"1:0:(acceptor.c:1:x()) Connection to {NID} at host 10.0.0.9 was unreachable: the "
+            "network or that node may be down, or Lustre may be misconfigured.",
+        )
+    ),
     # A client that does not give back a lock is evicted by the message after the first of these.
     (f"LustreError: 1:0:(x.c:1:x()) ### client (nid {NID}) returned error from blocking AST (req@0 "
      "x1 status -107 rc -107), evict it ns: filter-fs-OST0001_UUID", None, None, None, 0),

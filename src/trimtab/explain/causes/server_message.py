@@ -29,6 +29,9 @@ _OF_TARGET: Final = (
 )
 _OF_NETWORK: Final = (
     MessageFamily.NETWORK_TIMEOUT,
+    MessageFamily.NETWORK_UNREACHED,
+    MessageFamily.NETWORK_HEALTH,
+    MessageFamily.TRANSFER_FAILED,
     MessageFamily.UNHEARD,
     MessageFamily.CONNECTION_LOST,
 )

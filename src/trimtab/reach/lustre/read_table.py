@@ -168,8 +168,11 @@ KERNEL_LOG_LINES: Final = (
     r"|evict|mounted filesystem|Skipped [0-9]+ previous similar message"
     r"|\) reconnecting|\) was lost|Request sent has|longer than estimated|past deadline"
     r"|Dropping timed-out|Slow (creates|req_in)|service thread pid|timed out; the network"
+    r"|onnect(ing|ion) to [^ ]+ at host|NIs in recovery|Bulk IO|dirty page discard"
+    r"|Connection restored"
 )
-"""Lines of the kernel log (about a megabyte) that are sent back."""
+"""Lines of the kernel log (about a megabyte) that are sent back; the last are no message, but a
+count of them that were skipped would seem to be of the lost connections printed just before."""
 
 COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "parameters": {
