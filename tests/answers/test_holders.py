@@ -74,8 +74,8 @@ def user(id_: int, tib: float, **more: Any) -> Holding:
 def test_growth_since_a_month_ago(store: Store) -> None:
     for days in (75, 31, 5):
         tib = 100.0 - days
-        holders_of(SITE, Accounts(user(7, tib), user(8, 1.0)).at(NOW - days * DAY), store)
-    made = holders_of(SITE, Accounts(user(7, 100.0), user(9, 2.0)), store)
+        holders_of(SITE, Accounts(user(7, tib), user(8, 1.0)).at(NOW - days * DAY).holders(), store)
+    made = holders_of(SITE, Accounts(user(7, 100.0), user(9, 2.0)).holders(), store)
     assert made.before == NOW - 31 * DAY
     ada, new = made.holders.holdings
     assert ada.before_bytes == 69 * TIB
@@ -86,8 +86,8 @@ def test_growth_since_a_month_ago(store: Store) -> None:
 
 
 def test_a_gap_of_months_is_no_result_of_last_month(store: Store) -> None:
-    holders_of(SITE, Accounts(user(7, 1.0)).at(NOW - 60 * DAY), store)
-    made = holders_of(SITE, Accounts(user(7, 2.0)), store)
+    holders_of(SITE, Accounts(user(7, 1.0)).at(NOW - 60 * DAY).holders(), store)
+    made = holders_of(SITE, Accounts(user(7, 2.0)).holders(), store)
     assert made.before is None
     assert made.holders.holdings[0].before_bytes is None
     assert "no result of a month ago is kept" in str(holders_document(made).subtitle)
@@ -95,7 +95,7 @@ def test_a_gap_of_months_is_no_result_of_last_month(store: Store) -> None:
 
 def test_it_is_kept_once_a_week_without_names(store: Store) -> None:
     for days in range(16):
-        made = holders_of(SITE, Accounts(user(7, 1.0)).at(NOW + days * DAY), store)
+        made = holders_of(SITE, Accounts(user(7, 1.0)).at(NOW + days * DAY).holders(), store)
     assert made.holders.holdings[0].name == r"ada\x1b[2J"
     held = results_of(store, "scratch", Holders).held
     assert [(each.at - NOW) // DAY for each in held] == [14, 7, 0]
@@ -105,7 +105,7 @@ def test_it_is_kept_once_a_week_without_names(store: Store) -> None:
 
 
 def test_what_is_not_whole_is_shown_and_not_kept(store: Store) -> None:
-    made = holders_of(SITE, Accounts(user(7, 1.0), problems=("oss2 is silent",)), store)
+    made = holders_of(SITE, Accounts(user(7, 1.0), problems=("oss2 is silent",)).holders(), store)
     assert results_of(store, "scratch", Holders).held == ()
     document = holders_document(made)
     assert "(sums are too small)" in document.answer
@@ -114,9 +114,9 @@ def test_what_is_not_whole_is_shown_and_not_kept(store: Store) -> None:
 
 def test_nobody_is_an_error_with_the_reason(store: Store) -> None:
     with raises(ToolError, "no-holders", "accounting is off"):
-        holders_of(SITE, Accounts(problems=("accounting is off",)), store)
+        holders_of(SITE, Accounts(problems=("accounting is off",)).holders(), store)
     with raises(ToolError, "holders-not-available"):
-        holders_of(SITE, MemoryDriver(), store)
+        holders_of(SITE, MemoryDriver().holders(), store)
 
 
 def test_the_first_line(store: Store) -> None:
@@ -124,16 +124,19 @@ def test_the_first_line(store: Store) -> None:
     driver = Accounts(user(7, 0.6, of_bytes=soft), user(8, 0.1, of_bytes=QuotaLimit(soft=TIB)))
     store.ensure_site("scratch", driver="lustre", path="/scratch")
     store.add_snapshot("scratch", driver.snapshot(NOW))
-    document = holders_document(holders_of(SITE, driver, store))
+    document = holders_document(holders_of(SITE, driver.holders(), store))
     assert document.answer == (
         r"OST0000 is 93 % full: user ada\x1b[2J has 614 GiB of its 922 GiB; 1 holder over a soft "
         "limit, the first grace ends in 2.0 d."
     )
     assert document.tone == "warning"
     ended = QuotaLimit(soft=TIB // 4, grace_until=NOW - DAY)
-    late = holders_document(holders_of(SITE, Accounts(user(7, 0.6, of_bytes=ended)), store))
+    late = holders_document(
+        holders_of(SITE, Accounts(user(7, 0.6, of_bytes=ended)).holders(), store)
+    )
     assert "the first grace has ended" in late.answer
-    alone = holders_document(holders_of(replace(SITE, name="other"), Accounts(user(9, 2.0)), store))
+    one = Accounts(user(9, 2.0)).holders()
+    alone = holders_document(holders_of(replace(SITE, name="other"), one, store))
     assert alone.answer == "user 9 has most: 2.00 TiB; nobody is over a soft limit."
 
 

@@ -11,14 +11,12 @@ import pytest
 
 from trimtab.base.error import Message
 from trimtab.base.event import JOURNAL, Event, EventKind
-from trimtab.base.maintenance_window import MaintenanceWindow
+from trimtab.base.maintenance_window import AfterMaintenance, MaintenanceWindow
 from trimtab.base.series import ChangePoint, ChangeStatus, SeriesJudgement, SeriesKey
-from trimtab.base.verdict import Interval
+from trimtab.base.verdict import Change, Interval
 from trimtab.explain.headline import headline, site_troubles, tone_of
 from trimtab.explain.purge_trouble import purge_troubles
 from trimtab.explain.status import IncidentStatus, PlanSlot, SiteStanding
-from trimtab.judge.after_maintenance import AfterMaintenance
-from trimtab.judge.comparison_result import Change
 from trimtab.judge.series_analysis import judge_series
 from trimtab.judge.series_level import level_now, onset_text, series_word
 

@@ -7,11 +7,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from tests.support.counts import series_counts
 
-from trimtab.base.maintenance_window import MaintenanceWindow
+from trimtab.base.maintenance_window import AfterMaintenance, MaintenanceWindow
 from trimtab.base.series import SeriesKey
-from trimtab.base.verdict import HistoryPoint
-from trimtab.judge.after_maintenance import LOOKS, AfterMaintenance, after_windows
-from trimtab.judge.comparison_result import Change
+from trimtab.base.verdict import Change, HistoryPoint
+from trimtab.judge.after_maintenance import LOOKS, after_windows
 from trimtab.judge.series_frame import frame_of
 
 trials = series_counts(gate=60, soak=2000)

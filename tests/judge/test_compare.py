@@ -17,6 +17,7 @@ from tests.support.narrow import present
 from tests.support.sentences import numbers
 
 from trimtab.base.error import code_of
+from trimtab.base.verdict import Change
 from trimtab.judge.comparison import (
     CompareTerms,
     compare,
@@ -24,7 +25,7 @@ from trimtab.judge.comparison import (
     fieller_interval,
     hour_weights,
 )
-from trimtab.judge.comparison_result import Basis, Change, Stretch, Summary
+from trimtab.judge.comparison_result import Basis, Stretch, Summary
 from trimtab.judge.effect_size import (
     StripedProbe,
     TargetCount,

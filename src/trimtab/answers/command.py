@@ -173,7 +173,7 @@ def holders_command(where: str, store_url: str | None) -> None:
 
     site = open_site(where).site
     with open_store(store_url, site, create=True) as store:
-        made = holders_of(site, open_driver(site), store)
+        made = holders_of(site, open_driver(site).holders(), store)
     show_page(lambda: made, lambda: holders_document(made))
 
 

@@ -1,4 +1,4 @@
-"""Asks who holds the space of a site, and compares with what was kept a month ago.
+"""Who holds the space of a site, compared with what was kept a month ago.
 
 Names are those of this host, looked up for the answer alone: only numbers are kept.
 """
@@ -17,7 +17,6 @@ from trimtab.store.kept import add_result, results_of
 
 if TYPE_CHECKING:
     from trimtab.base.site import Site
-    from trimtab.reach.driver_protocol import Driver
     from trimtab.store.store import Store
 
 KEPT_EVERY: Final = timedelta(days=7)
@@ -26,15 +25,14 @@ MONTH: Final = timedelta(days=30)
 _OLDEST: Final = timedelta(days=45)
 
 
-def holders_of(site: Site, driver: Driver, store: Store) -> HoldersDocument:
-    """Return who holds the space of a site now, and keep it once a week.
+def holders_of(site: Site, read: Holders | NotAvailable, store: Store) -> HoldersDocument:
+    """Return who holds the space of a site by what its driver read, and keep it once a week.
 
     Raises
     ------
     ToolError
         The driver has no accounts, or no server reported any.
     """
-    read = driver.holders()
     if isinstance(read, NotAvailable):
         code = code_of(read.reason) or "holders-not-available"
         raise ToolError(f"who holds {site.name} is unknown: {read.reason}", code=code)

@@ -17,6 +17,7 @@ from typing import Final
 
 from trimtab.base.error import UsageError
 from trimtab.base.event import Event, EventKind, identifier_of
+from trimtab.base.verdict import Change, Interval
 
 WINDOW_KINDS: Final = (EventKind.MAINTENANCE, EventKind.MAINTENANCE_ENDED)
 LONGEST: Final = timedelta(days=28)
@@ -126,3 +127,37 @@ def ending_of(window: MaintenanceWindow, at: datetime, source: str) -> Event:
     moment = max(at, window.at)
     id_ = identifier_of(moment, window.site, EventKind.MAINTENANCE_ENDED, window.id)
     return Event(id_, window.site, EventKind.MAINTENANCE_ENDED, moment, window.id, source)
+
+
+@dataclass(frozen=True, slots=True)
+class AfterMaintenance:
+    """What a series is after a maintenance.
+
+    Attributes
+    ----------
+    window
+        Id of its window.
+    until
+        When it ended.
+    series
+        The name of the series as people read it.
+    ratio, interval
+        Median after over median before.
+    runs
+        Number of runs after it that were compared.
+    """
+
+    window: str
+    until: datetime
+    why: str
+    series: str
+    change: Change
+    ratio: float
+    interval: Interval
+    runs: int
+
+    def __str__(self) -> str:
+        """Return it in words: ``hourly write bandwidth -9 % (-12 to -6, 24 runs)``."""
+        edges = (self.ratio, self.interval.low, self.interval.high)
+        size, low, high = (f"{(edge - 1) * 100:+.0f}" for edge in edges)
+        return f"{self.series} {size} % ({low} to {high}, {self.runs} runs)"

@@ -215,3 +215,13 @@ def by_metric(points: Sequence[HistoryPoint]) -> Iterator[tuple[str, list[Histor
     for metric in dict.fromkeys(point.metric for point in points):
         if METRIC_UNITS.get(metric) != "B":
             yield metric, [point for point in points if point.metric == metric]
+
+
+class Change(StrEnum):
+    """Whether the second side differs from the first."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NO_DIFFERENCE = "no_difference"
+    """No relevant difference: the whole interval is within the margin."""
+    CANNOT_TELL = "cannot_tell"

@@ -24,10 +24,9 @@ from trimtab.base.series import ChangeStatus, LevelNow
 from trimtab.base.text import joined_sentences, key_label, local_moment, series_label
 from trimtab.base.toml_problem import NAME
 from trimtab.base.units import format_percent, plural, whole_second
-from trimtab.base.verdict import VerdictStatus
+from trimtab.base.verdict import Change, VerdictStatus
 from trimtab.explain.status import SiteStanding
 from trimtab.explain.trouble import state_findings
-from trimtab.judge.comparison_result import Change
 from trimtab.judge.series_level import (
     DIRECTION_UNKNOWN,
     NOTABLE_SIZE,

@@ -9,12 +9,11 @@ from typing import Final
 
 from trimtab.base.encode import shape
 from trimtab.base.finding import Finding, Severity
-from trimtab.base.maintenance_window import MaintenanceWindow
+from trimtab.base.maintenance_window import AfterMaintenance, MaintenanceWindow
 from trimtab.base.run import Run
 from trimtab.base.series import ChangePoint, LevelNow, SeriesJudgement
 from trimtab.base.snapshot import HostSnapshot, Snapshot, TargetSnapshot
 from trimtab.base.verdict import Trend, Verdict
-from trimtab.judge.after_maintenance import AfterMaintenance
 from trimtab.judge.crossing import Crossing
 
 

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
-from trimtab.base.maintenance_window import MaintenanceWindow
+from trimtab.base.maintenance_window import AfterMaintenance, MaintenanceWindow
 from trimtab.base.text import key_label
-from trimtab.base.verdict import LEVEL, Interval
+from trimtab.base.verdict import LEVEL, Change
 from trimtab.judge.comparison import CompareTerms, compare
-from trimtab.judge.comparison_result import Change, Effect, Stretch
+from trimtab.judge.comparison_result import Effect, Stretch
 from trimtab.judge.effect_size import decided
 
 if TYPE_CHECKING:
@@ -44,40 +44,6 @@ _WIDER: Final = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / len(LOOKS)) / NormalD
     (1 + LEVEL) / 2
 )
 """Factor by which an interval of the logarithm of a ratio grows with its share of the error."""
-
-
-@dataclass(frozen=True, slots=True)
-class AfterMaintenance:
-    """What a series is after a maintenance.
-
-    Attributes
-    ----------
-    window
-        Id of its window.
-    until
-        When it ended.
-    series
-        The name of the series as people read it.
-    ratio, interval
-        Median after over median before.
-    runs
-        Number of runs after it that were compared.
-    """
-
-    window: str
-    until: datetime
-    why: str
-    series: str
-    change: Change
-    ratio: float
-    interval: Interval
-    runs: int
-
-    def __str__(self) -> str:
-        """Return it in words: ``hourly write bandwidth -9 % (-12 to -6, 24 runs)``."""
-        edges = (self.ratio, self.interval.low, self.interval.high)
-        size, low, high = (f"{(edge - 1) * 100:+.0f}" for edge in edges)
-        return f"{self.series} {size} % ({low} to {high}, {self.runs} runs)"
 
 
 def after_windows(

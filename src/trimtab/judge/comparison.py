@@ -22,9 +22,9 @@ from zoneinfo import ZoneInfo
 
 from trimtab.base.error import Message
 from trimtab.base.run import higher_is_better
-from trimtab.base.verdict import LEVEL, Interval
+from trimtab.base.verdict import LEVEL, Change, Interval
 from trimtab.judge.bootstrap import N_MINIMUM, estimate, exact_ratio_interval, ratio_interval
-from trimtab.judge.comparison_result import Basis, Change, Effect, EffectSide, Stretch, Summary
+from trimtab.judge.comparison_result import Basis, Effect, EffectSide, Stretch, Summary
 from trimtab.judge.effect_size import (
     UNDECIDED,
     TargetCount,

@@ -9,17 +9,7 @@ from enum import StrEnum
 
 from trimtab.base.encode import shape
 from trimtab.base.error import Message
-from trimtab.base.verdict import Interval
-
-
-class Change(StrEnum):
-    """Whether the second side differs from the first."""
-
-    BETTER = "better"
-    WORSE = "worse"
-    NO_DIFFERENCE = "no_difference"
-    """No relevant difference: the whole interval is within the margin."""
-    CANNOT_TELL = "cannot_tell"
+from trimtab.base.verdict import Change, Interval
 
 
 class Basis(StrEnum):

@@ -35,8 +35,8 @@ from typing import Final
 
 from trimtab.base.error import Message
 from trimtab.base.units import format_bytes_per_s, format_percent, plural
-from trimtab.base.verdict import Interval
-from trimtab.judge.comparison_result import Basis, Change, Effect, EffectSide, TakenOut
+from trimtab.base.verdict import Change, Interval
+from trimtab.judge.comparison_result import Basis, Effect, EffectSide, TakenOut
 from trimtab.judge.spread import cov_text, effective_n_mean
 
 MEDIAN_COST: Final = math.sqrt(math.pi / 2)

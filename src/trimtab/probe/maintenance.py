@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import UsageError
 from trimtab.base.event import new_identifier
-from trimtab.base.maintenance_window import MaintenanceWindow, ending_of, event_of
+from trimtab.base.maintenance_window import AfterMaintenance, MaintenanceWindow, ending_of, event_of
 from trimtab.base.name_set import unfold_targets
-from trimtab.judge.after_maintenance import AfterMaintenance, after_windows
-from trimtab.judge.comparison_result import Change
+from trimtab.base.verdict import Change
+from trimtab.judge.after_maintenance import after_windows
 from trimtab.probe.site_series import frames_of, series_of
 from trimtab.store.kept import Keeping, keeping
 

@@ -9,10 +9,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from trimtab.base.error import visible
-from trimtab.base.maintenance_window import MaintenanceWindow
+from trimtab.base.maintenance_window import AfterMaintenance, MaintenanceWindow
 from trimtab.base.text import local_moment, local_times
 from trimtab.base.units import plural
-from trimtab.judge.after_maintenance import AfterMaintenance
 from trimtab.probe.maintenance import changed_since
 from trimtab.show.document import ALL, Document, Section, row, table
 

@@ -8,23 +8,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from trimtab.base.error import Message, TrimtabError
-from trimtab.base.event import EventKind
 from trimtab.base.incident import GOING_ON, Explanation, series_of_incident
 from trimtab.base.maintenance_window import inside
-from trimtab.base.schedule import PURGE_PLAN
 from trimtab.base.site import Site
 from trimtab.base.text import key_label
-from trimtab.explain.purge_trouble import REMEMBERED, purge_troubles
-from trimtab.explain.status import IncidentStatus, PlanSlot, PurgeTrouble, SiteStanding
+from trimtab.explain.status import IncidentStatus, SiteStanding
 from trimtab.explain.trouble import site_state
 from trimtab.probe.inventory import inventory_at
 from trimtab.probe.maintenance import changed_since
+from trimtab.probe.scheduled_purge import purging_of
 from trimtab.probe.site_status import incident_status, slow_targets, status_of
 from trimtab.probe.space_history import full_when_of
 from trimtab.site.lookup import clock_of, site_named, where_of
 from trimtab.site.place import Place
 from trimtab.store.kept import keeping, value_of
-from trimtab.store.slot import SlotState
 
 if TYPE_CHECKING:
     from trimtab.base.series import SiteJudgement
@@ -87,30 +84,6 @@ def standing_of(
         purging=purging_of(store, name, now, until=until), searched=searched, where=where,
         after=() if until else changed_since(store, place),
     )  # fmt: skip
-
-
-def purging_of(
-    store: Store, site: str, now: datetime | None, *, until: datetime | None = None
-) -> tuple[PurgeTrouble, ...]:
-    """Return what is wrong with the scheduled purge of a site, according to its store.
-
-    Parameters
-    ----------
-    now
-        Latest known time: that of the last snapshot. ``None`` without a snapshot.
-    until
-        Later records are ignored.
-    """
-    since = None if now is None else now - REMEMBERED
-    kinds = (EventKind.PURGE, EventKind.PURGE_FAILED)
-    events = store.events(site=site, since=since, until=until, kinds=kinds)
-    slots = store.slots(site, since=since, until=until, item=PURGE_PLAN)
-    plans = [
-        PlanSlot(slot.due_at, slot.state.value, slot.detail)
-        for slot in slots
-        if slot.state in (SlotState.DONE, SlotState.FAILED, SlotState.MISSED)
-    ]
-    return purge_troubles(events, plans, now)
 
 
 _INTEGRITY: Final = frozenset({"bad-checksums", "file-system-errors"})

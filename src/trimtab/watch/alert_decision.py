@@ -19,8 +19,8 @@ from typing import Final
 from trimtab.base.finding import Alert, Phase, Severity
 from trimtab.base.run import grouped
 from trimtab.base.units import enumerated, plural
+from trimtab.base.verdict import Change
 from trimtab.explain.space_forecast import SOON, is_near
-from trimtab.judge.comparison_result import Change
 from trimtab.watch.alert_table import (
     ACTION_FAILED,
     APPROVAL_FORGED,

@@ -17,14 +17,14 @@ from trimtab.base.error import TrimtabError
 from trimtab.base.event import Event, EventKind
 from trimtab.base.finding import Alert, Phase, Severity
 from trimtab.base.incident import GOING_ON
+from trimtab.base.maintenance_window import AfterMaintenance
 from trimtab.base.server_message import EVICTIONS, KERNEL_LOG, message_of
 from trimtab.base.site import Site
 from trimtab.explain.space_forecast import full_soon
 from trimtab.explain.status import FullWhen, PurgeTrouble, Trouble
 from trimtab.explain.trouble import host_troubles, is_loss_confirmed, target_troubles
-from trimtab.judge.after_maintenance import AfterMaintenance
 from trimtab.probe.maintenance import changed_since
-from trimtab.probe.site_standing import purging_of
+from trimtab.probe.scheduled_purge import purging_of
 from trimtab.probe.space_history import full_when_of
 from trimtab.site.place import Place
 from trimtab.store.kept import KeptIncident

@@ -20,8 +20,9 @@ from tests.support.narrow import present
 from trimtab.base.error import UsageError
 from trimtab.base.event import identifier_of
 from trimtab.base.run import Run, RunStatus, Sample
+from trimtab.base.verdict import Change
 from trimtab.judge.comparison import CompareTerms
-from trimtab.judge.comparison_result import Basis, Change
+from trimtab.judge.comparison_result import Basis
 from trimtab.probe.compare import CompareRequest, compare_sides
 from trimtab.probe.compare_side import is_published, parse_operand, published, published_file
 from trimtab.store.store import Store

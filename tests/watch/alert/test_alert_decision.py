@@ -14,11 +14,10 @@ from tests.watch.alert.views import CAUSE, DAY, HOUR, Ledger, caused_by, inciden
 from trimtab.base.event import Event, EventKind
 from trimtab.base.finding import Alert, Phase, Severity
 from trimtab.base.incident import SAME_INCIDENT
+from trimtab.base.maintenance_window import AfterMaintenance
 from trimtab.base.site_policy import Window
-from trimtab.base.verdict import Interval
+from trimtab.base.verdict import Change, Interval
 from trimtab.explain.status import PurgeTrouble
-from trimtab.judge.after_maintenance import AfterMaintenance
-from trimtab.judge.comparison_result import Change
 from trimtab.watch.alert_table import ActionView
 from trimtab.watch.incident_alert import FEWEST_RUNS, MISSING_FOR, NEWS, WORSE
 from trimtab.watch.payload import DIGEST_FROM, parcels
