@@ -43,7 +43,7 @@ def holders_of(site: Site, read: Holders | NotAvailable, store: Store) -> Holder
     month = results_of(store, site.name, Holders, until=read.at - MONTH, limit=1).held
     before = month[0].value if month and month[0].at >= read.at - _OLDEST else None
     store.ensure_site(site.name, driver=site.driver, path=site.path)
-    # What is not whole would look as if somebody had deleted.
+    # Kept, an incomplete answer would look like deleted files.
     if read.whole and (not newest or newest[0].at <= read.at - KEPT_EVERY):
         add_result(store, site.name, read, read.at)
     had = {} if before is None else {(each.kind, each.id): each.bytes for each in before.holdings}

@@ -72,6 +72,8 @@ def runs_in_windows(
     """
     run = schema.run.c
     for window in windows_between(connection, site, since, until):
+        if window.at >= window.end:  # cancelled before it began
+            continue
         query = of_site(select(run.number, run.id, run.status), schema.run, site)
         query = between(query, run.at, since, until).where(
             run.at > window.at - LONGEST,
@@ -83,9 +85,8 @@ def runs_in_windows(
             query = query.where(run.probe == probe)
         if comparability is not None:
             query = query.where(run.comparability == comparability)
-        if window.at < window.end:
-            for row in connection.execute(query).all():
-                yield window, row
+        for row in connection.execute(query).all():
+            yield window, row
 
 
 def not_counted(
